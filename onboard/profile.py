@@ -1,0 +1,141 @@
+"""The profile: a model as a tuple of typed layers, with every scalar fact and where it came from.
+
+Frozen. Nothing here reads a file, and nothing that can be computed is stored. YAML is `profile_yaml`'s, the
+contract's inspect JSON is `inspection`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from onboard.errors import Caution, FieldMissing
+from onboard.layers import CacheSpec, Layer
+from onboard.sourced import Sourced
+
+PROFILE_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceRef:
+    """Where a profile was read: `kind` is hub, folder, file or gguf; `name` a repo id or the file's own name."""
+
+    kind: str
+    name: str
+    revision: str | None = None
+    config_sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorGroup:
+    """Tensors that an engine treats alike under TP / EP / PP.
+
+    `role` picks the sharding rule (calc.shard): "embedding", "lm_head", "attention", "kv_proj", "mlp", "experts",
+    "shared_expert", "router", "norm", "vision", "audio", "mtp", "state", "adapter", "other" ...
+    `num_bytes` are as stored, `num_elements` unpacked parameters. `layer` is -1 outside the stack.
+    """
+
+    role: str
+    num_bytes: int
+    num_elements: int
+    dtype: str
+    layer: int = -1
+    num_units: int = 0  # heads, experts or vocabulary rows that the rule divides; 0 where it divides bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightVariant:
+    """One set of weights a user can load. `origin`: headers, index, listing, parameters, stated or override."""
+
+    name: str
+    num_bytes: int
+    origin: str
+    where: str
+    quantization: str | None = None
+    repo: str | None = None
+    revision: str | None = None
+    num_parameters: int | None = None
+    groups: tuple[TensorGroup, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrafterRef:
+    """A draft model that goes with this one: `layers` are its own caches, `num_bytes` its weights."""
+
+    name: str
+    method: str  # "mtp", "eagle", "eagle3", "dflash", "assistant", "draft_model"
+    num_bytes: int | None
+    layers: tuple[Layer, ...] = ()
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """A named set of plan options (`--compose NAME`), with where it was seen."""
+
+    name: str
+    options: Mapping[str, Any]
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """One model. `layers` is the whole stack; `mtp_layers` the built-in draft head's, which cost nothing until used."""
+
+    id: str
+    source: SourceRef
+    model_type: str
+    architectures: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    facts: Mapping[str, Sourced]
+    mtp_layers: tuple[Layer, ...] = ()
+    weights: tuple[WeightVariant, ...] = ()
+    default_weights: str | None = None
+    drafters: tuple[DrafterRef, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    unknowns: tuple[Caution, ...] = field(default=())
+
+    def fact(self, name: str) -> Any:
+        """The value of a fact, or None where it is not known."""
+        sourced = self.facts.get(name)
+        return None if sourced is None else sourced.value
+
+    def require(self, name: str) -> Any:
+        """The value of a fact. Raises FieldMissing, naming it, where it is not known."""
+        sourced = self.facts.get(name)
+        if sourced is None or sourced.value is None:
+            raise FieldMissing(
+                f"{self.id} does not state {name}",
+                path=name,
+                hint=f"state it in overrides/{self.id}.yaml, or in the config",
+            )
+        return sourced.value
+
+    @cached_property
+    def cache_groups(self) -> tuple[tuple[CacheSpec, tuple[int, ...]], ...]:
+        """Every distinct cache spec with the indices of the layers that hold it, in order of first appearance."""
+        seen: dict[CacheSpec, list[int]] = {}
+        for index, layer in enumerate(self.layers):
+            for spec in layer.caches:
+                seen.setdefault(spec, []).append(index)
+        return tuple((spec, tuple(indices)) for spec, indices in seen.items())
+
+    @cached_property
+    def growing_elements_per_token(self) -> Fraction:
+        return sum((Fraction(c.growing_elements()) for layer in self.layers for c in layer.caches), Fraction(0))
+
+    @cached_property
+    def window_elements(self) -> int:
+        return sum(c.window_elements() for layer in self.layers for c in layer.caches)
+
+    @cached_property
+    def state_elements_per_sequence(self) -> int:
+        return sum(c.state_elements() for layer in self.layers for c in layer.caches)
+
+    @cached_property
+    def cross_elements_per_encoder_token(self) -> int:
+        return sum(c.cross_elements() for layer in self.layers for c in layer.caches)
