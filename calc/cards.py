@@ -1,0 +1,71 @@
+"""The card database: one file a card in `cards/`, nominal and usable memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onboard.catalog_paths import shipped
+from onboard.errors import UnknownCard, UsageError
+from onboard.yamlio import load_cached
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`vram_bytes` is the nominal size, `usable_bytes` what torch reports as total memory; budgets use the latter.
+
+    `compute_capability` is (major, minor) for CUDA cards, (0, 0) where unknown; `kind` is consumer, workstation,
+    datacentre or unified; `nvlink` says whether cards of this kind usually sit on NVLink.
+    """
+
+    name: str
+    vram_bytes: int
+    usable_bytes: int
+    compute_capability: tuple[int, int] = (0, 0)
+    kind: str = "unknown"
+    nvlink: bool = False
+    product: str = ""  # the device name that torch prints
+
+
+def card_names() -> tuple[str, ...]:
+    return tuple(sorted(p.stem for p in shipped("cards").glob("*.yaml")))
+
+
+def load_card(name: str) -> Card:
+    """The card of that name. Raises UnknownCard with the nearest names."""
+    path = shipped("cards") / f"{name}.yaml"
+    if "/" in name or not path.is_file():
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, card_names(), n=3, cutoff=0.4) or card_names()[:5]
+        raise UnknownCard(
+            f"no card is called {name!r}", path="--card", value=name,
+            hint=f"did you mean {', '.join(near)}? or give --vram GIB",
+        )
+    data: dict[str, Any] = load_cached(path)
+    major, minor = data.get("compute_capability", [0, 0])
+    return Card(
+        name=name,
+        vram_bytes=data["vram_bytes"],
+        usable_bytes=data["usable_bytes"],
+        compute_capability=(major, minor),
+        kind=data["kind"],
+        nvlink=bool(data.get("nvlink", False)),
+        product=data.get("product", ""),
+    )
+
+
+def card_of(name: str | None, vram_gib: float | None) -> Card:
+    """The card a plan names. `--vram 24` alone means 24 GiB, all usable."""
+    if name is not None and vram_gib is not None:
+        raise UsageError("give --card or --vram, not both", path="--vram", value=vram_gib)
+    if name is not None:
+        return load_card(name)
+    if vram_gib is None:
+        raise UsageError("no card given", path="--card", hint="--card rtx-3090, or --vram 24")
+    if not 0 < vram_gib < 10_000:
+        raise UsageError("--vram is in GiB, from 0 to 10,000", path="--vram", value=vram_gib)
+    size = round(vram_gib * GIB)
+    return Card(name=f"{vram_gib:g} GiB", vram_bytes=size, usable_bytes=size)

@@ -1,0 +1,70 @@
+"""Profile + plan -> prediction. The only place where terms are added and a verdict is given.
+
+Nothing here knows an engine: each answers the contract in `calc.engines`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calc.cards import card_of
+from calc.engines import engine_of
+from calc.plan import Plan
+from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
+from onboard.profile import Profile
+
+
+def predict(profile: Profile, plan: Plan) -> Prediction:
+    """Bytes per card, term by term, and PASS, TIGHT or FAIL. Raises a Refusal where a total cannot be given."""
+    engine, version = engine_of(plan.engine)
+    resolved = engine.resolve(profile, plan, card_of(plan.card, plan.vram_gib), version)
+    fixed = engine.fixed_terms(profile, resolved)
+    budget = engine.budget_bytes(profile, resolved)
+    inside = sum(t.bytes for t in fixed if t.inside_budget)
+    pool_bytes = plan.kv_cache_memory_bytes if plan.kv_cache_memory_bytes is not None else budget - inside
+    cache = engine.cache(profile, resolved, pool_bytes)
+    fixed += cache.fixed
+    terms = fixed + _cache_terms(cache, cache.asked)
+    minimum = sum(t.bytes for t in fixed) + cache.one.total
+    needed = sum(t.bytes for t in terms)
+    reserved = sum(t.bytes for t in fixed if t.inside_budget and t not in cache.fixed) + cache.pool.bytes
+    reasons = resolved.reasons + cache.reasons
+    return Prediction(
+        model=profile.id,
+        resolved=resolved,
+        terms=terms,
+        cache=cache,
+        minimum_bytes=minimum,
+        needed_bytes=needed,
+        reserved_bytes=reserved,
+        budget_bytes=budget,
+        headroom_bytes=budget - minimum + sum(t.bytes for t in fixed if not t.inside_budget),
+        verdict=_verdict(cache, reasons),
+        reasons=reasons,
+        notes=resolved.notes + cache.notes,
+        calibration=_calibration(profile),
+        devices=engine.devices(profile, resolved, terms, cache),
+    )
+
+
+def raw_verdict(profile: Profile, plan: Plan) -> tuple[str, tuple[Reason, ...]]:
+    """The verdict and its reasons, without the rest."""
+    prediction = predict(profile, plan)
+    return prediction.verdict, prediction.reasons
+
+
+def _verdict(cache: CachePlan, reasons: tuple[Reason, ...]) -> str:
+    """FAIL: the engine would not start. TIGHT: it starts and cannot hold what was asked. PASS otherwise."""
+    if reasons:
+        return "FAIL"
+    return "TIGHT" if cache.asked.total + sum(t.bytes for t in cache.fixed) > cache.pool.bytes else "PASS"
+
+
+def _cache_terms(cache: CachePlan, parts: Parts) -> tuple[Term, ...]:
+    lines: dict[str, str] = dict(cache.explain)
+    values = {"kv_growing": parts.growing, "kv_window": parts.window, "state": parts.state, "kv_padding": parts.padding}
+    return tuple(Term(name=n, bytes=b, rule=lines.get(n, ""), origin="rule") for n, b in values.items())
+
+
+def _calibration(profile: Profile) -> dict[str, Any]:
+    return {"status": "derived", "num_anchors": 0, "error_bytes": None}

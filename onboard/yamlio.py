@@ -1,0 +1,103 @@
+"""Strict YAML in and out: one place for the loader's limits. Round-trip (comments kept) where a person edits.
+
+Untrusted text is bounded in size, has no anchors or aliases (a bomb needs them), no duplicate keys and no tags.
+Parsing is slow in pure Python, so a parsed file may be kept as JSON in the user's cache, under its content's hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from onboard.errors import BadYaml, DuplicateKey, NotWritable, TooLarge
+
+MAX_BYTES = 4 * 2**20
+_CACHE_VERSION = "1"
+
+
+def load_text(text: str, name: str) -> Any:
+    """Parse one YAML document into plain Python. Raises BadYaml, DuplicateKey or TooLarge, naming the place."""
+    if len(text) > MAX_BYTES:
+        raise TooLarge(f"{name} is larger than {MAX_BYTES} bytes", path=name, value=len(text))
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.events import AliasEvent
+
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+                raise BadYaml(f"{name} uses anchors or aliases, which are not read", path=name, hint="write the value out")
+        return YAML(typ="safe", pure=True).load(text)
+    except DuplicateKeyError as error:
+        raise DuplicateKey(f"{name}: {_first_line(error.problem)}", path=name, hint="keep one of the two") from None
+    except (YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark is not None else ""
+        raise BadYaml(f"{name} is not YAML{place}: {_first_line(getattr(error, 'problem', None) or error)}", path=name) from None
+
+
+def load(path: Path) -> Any:
+    """Parse a YAML file."""
+    return load_text(read_text(path), path.name)
+
+
+def read_text(path: Path) -> str:
+    """The file's text, bounded, as UTF-8."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TooLarge(f"{path.name} is larger than {MAX_BYTES} bytes", path=str(path), value=path.stat().st_size)
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadYaml(f"{path.name} is not UTF-8 at byte {error.start}", path=str(path)) from None
+    except OSError as error:
+        raise BadYaml(f"{path.name} cannot be read: {error.strerror}", path=str(path)) from None
+
+
+def load_cached(path: Path) -> Any:
+    """As `load`, keeping the parsed form as JSON under the text's hash, so a second start parses no YAML."""
+    text = read_text(path)
+    kept = _cache_dir() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    try:
+        return json.loads(kept.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        pass
+    data = load_text(text, path.name)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(kept, json.dumps(data))
+    except (OSError, TypeError):
+        pass  # a cache that cannot be written costs time, nothing else
+    return data
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write beside and rename, so a killed run leaves the old file whole. Raises NotWritable."""
+    try:
+        fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise NotWritable(f"{path.parent} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR") from None
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise NotWritable(f"{path} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR") from None
+
+
+def _cache_dir() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    base = Path(root) if root else Path.home() / ".cache"
+    return base / "kvfit" / f"yaml-{_CACHE_VERSION}"
+
+
+def _first_line(problem: object) -> str:
+    return str(problem).strip().splitlines()[0] if str(problem).strip() else "malformed"
