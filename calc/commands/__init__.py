@@ -1,0 +1,1 @@
+"""The `calc` commands, one module each."""

@@ -1,0 +1,1 @@
+"""The `onboard` commands, one module each."""
