@@ -78,3 +78,10 @@ def kv_format(name: str) -> KvFormat:
     if key not in FORMATS:
         raise UnknownKvFormat(f"no KV format is called {name!r}", path="--kv-cache-dtype", value=name, hint="one of auto, " + ", ".join(FORMATS))
     return FORMATS[key]
+
+
+def formats_of(engine: str) -> tuple[KvFormat, ...]:
+    """The formats an engine has, widest first, one of those that are alike in bytes and width."""
+    key = {"llama.cpp": "llamacpp", "llama-cpp": "llamacpp"}.get(engine, engine)
+    mine = [f for f in FORMATS.values() if key in f.engines and f.name not in ("fp16", "f32")]
+    return tuple(sorted(mine, key=lambda f: -f.bytes_of(128, 128)))

@@ -9,6 +9,8 @@ from onboard.errors import UsageError
 from onboard.layers import Layer
 from onboard.profile import Profile
 
+BUILT_IN = ("none", "ngram", "mtp")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Speculation:

@@ -21,6 +21,6 @@ def inspect(source: str) -> Profile:
     raise UnknownModel(f"{source} is neither in the catalogue nor on disk", path="SOURCE", value=source)
 
 
-def load_profile(source: str) -> Profile:
+def load_profile(source: str, *, catalog: str | None = None) -> Profile:
     """The profile of a catalogue id with its override merged, else as `inspect`."""
     return inspect(source)

@@ -1,0 +1,73 @@
+"""What to do next, in the user's terms: each line is a plan that was tried and starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from calc.kv_formats import formats_of, kv_format
+from calc.plan import Plan
+from calc.predict import predict
+from calc.prediction import Note, Prediction
+from calc.solve import fits, solve
+from onboard.errors import Refusal
+from onboard.profile import Profile
+from onboard.tp import valid_tp
+
+
+def next_steps(profile: Profile, plan: Plan, prediction: Prediction) -> tuple[Note, ...]:
+    """Changes of one knob that turn FAIL into a start, or TIGHT into PASS; () for PASS."""
+    if prediction.verdict == "PASS":
+        return ()
+    require = "start" if prediction.verdict == "FAIL" else "pass"
+    asked = prediction.resolved.plan
+    verb = "fits" if require == "start" else "holds what was asked"
+    found = [
+        _shorter(profile, plan, require, verb),
+        _narrower(profile, plan, prediction, require, verb),
+        _more_utilisation(profile, plan, asked.gpu_memory_utilization, require, verb),
+        _wider(profile, plan, require, verb),
+    ]
+    return tuple(Note("next-step", text) for text in found if text)
+
+
+def _try(profile: Profile, plan: Plan, require: str) -> bool:
+    try:
+        return fits(predict(profile, plan), require)
+    except Refusal:
+        return False
+
+
+def _shorter(profile: Profile, plan: Plan, require: str, verb: str) -> str:
+    try:
+        answer = solve(profile, plan, "max-model-len", require)
+    except Refusal:
+        return ""
+    return f"{verb} at {answer.value:,} tokens (--max-model-len {answer.value})" if isinstance(answer.value, int) else ""
+
+
+def _narrower(profile: Profile, plan: Plan, prediction: Prediction, require: str, verb: str) -> str:
+    used = prediction.resolved.plan.kv_cache_dtype
+    try:
+        width = kv_format(used).bytes_of(128, 128)
+    except Refusal:
+        width = 1 << 30
+    for candidate in formats_of(prediction.resolved.engine):
+        if candidate.bytes_of(128, 128) < width and _try(profile, replace(plan, kv_cache_dtype=candidate.name), require):
+            return f"{verb} with --kv-cache-dtype {candidate.name}"
+    return ""
+
+
+def _more_utilisation(profile: Profile, plan: Plan, used: float | None, require: str, verb: str) -> str:
+    if used is None:
+        return ""
+    for percent in range(int(used * 100) + 1, 99):
+        if _try(profile, replace(plan, gpu_memory_utilization=percent / 100), require):
+            return f"{verb} with --gpu-memory-utilization {percent / 100:.2f}, if that much of the card is free"
+    return ""
+
+
+def _wider(profile: Profile, plan: Plan, require: str, verb: str) -> str:
+    for size in valid_tp(profile):
+        if size > plan.tensor_parallel_size and _try(profile, replace(plan, tensor_parallel_size=size), require):
+            return f"{verb} on {size} cards (--tp {size})"
+    return ""

@@ -1,0 +1,50 @@
+"""Command-line options -> profile and plan: where SOURCE, --compose, --from and --drafter are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from calc.commands.options import plan_of
+from calc.plan import Plan
+from calc.speculation import BUILT_IN
+from onboard.errors import UsageError
+from onboard.open import load_profile
+from onboard.profile import DrafterRef, Profile
+
+
+def request(source: str, options: dict[str, Any]) -> tuple[Profile, Plan]:
+    """The effective profile of SOURCE and the plan. Precedence: options, then --from, then --compose."""
+    profile = load_profile(source, catalog=options.get("catalog"))
+    plan = Plan()
+    if options.get("compose"):
+        plan = _deployment(profile, options["compose"])
+    if options.get("from_file"):
+        from calc.commandline import plan_from_file
+
+        plan = plan_of(plan_from_file(options["from_file"]), plan)
+    plan = plan_of(options, plan)
+    return _with_drafter(profile, plan, options.get("catalog")), plan
+
+
+def _deployment(profile: Profile, name: str) -> Plan:
+    for deployment in profile.deployments:
+        if deployment.name == name:
+            return plan_of(dict(deployment.options))
+    raise UsageError(
+        f"{profile.id} has no deployment called {name!r}", path="--compose", value=name,
+        hint="known: " + (", ".join(d.name for d in profile.deployments) or "none"),
+    )  # fmt: skip
+
+
+def _with_drafter(profile: Profile, plan: Plan, catalog: str | None) -> Profile:
+    """A drafter given as a SOURCE becomes one of the profile's drafters."""
+    wanted = plan.drafter
+    if wanted is None or wanted in BUILT_IN or any(wanted in (d.name, d.source) for d in profile.drafters):
+        return profile
+    draft = load_profile(wanted, catalog=catalog)
+    size = next((w.num_bytes for w in draft.weights), None)
+    ref = DrafterRef(
+        name=wanted, method=draft.fact("draft_method") or "draft_model", num_bytes=size, layers=draft.layers, source=wanted
+    )
+    return replace(profile, drafters=(*profile.drafters, ref))

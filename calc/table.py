@@ -1,0 +1,80 @@
+"""Contexts x KV formats x TP: what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calc.kv_formats import formats_of
+from calc.plan import Plan
+from calc.predict import predict
+from onboard.errors import Refusal
+from onboard.profile import Profile
+from onboard.tp import valid_tp
+
+CONTEXTS = (8_192, 32_768, 65_536, 131_072, 262_144, 1_048_576)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One cell. `reason` is the first reason where it fails."""
+
+    max_model_len: int
+    kv_cache_dtype: str
+    tensor_parallel_size: int
+    verdict: str
+    max_concurrency: float
+    needed_bytes: int
+    headroom_bytes: int
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def table(
+    profile: Profile, plan: Plan, *, contexts: Sequence[int] = (), kv_formats: Sequence[str] = (), tp_sizes: Sequence[int] = ()
+) -> tuple[Row, ...]:
+    """One row a combination, contexts inside formats inside TP. Combinations the engine refuses are FAIL with its reason."""
+    lengths = contexts or _contexts(profile, plan)
+    formats = kv_formats or _formats(plan)
+    sizes = tp_sizes or [plan.tensor_parallel_size]
+    rows = []
+    for tp in sizes:
+        for name in formats:
+            rows += [_row(profile, replace(plan, tensor_parallel_size=tp, kv_cache_dtype=name, max_model_len=n)) for n in lengths]
+    return tuple(rows)
+
+
+def tp_choices(profile: Profile, gpus: int) -> list[int]:
+    return [t for t in valid_tp(profile) if t <= gpus]
+
+
+def _contexts(profile: Profile, plan: Plan) -> list[int]:
+    top = plan.max_model_len or profile.fact("max_model_len") or CONTEXTS[-1]
+    return sorted({n for n in CONTEXTS if n < top} | {top})
+
+
+def _formats(plan: Plan) -> list[str]:
+    """The plan's own format first, then the rest of the engine's."""
+    names = [f.name for f in formats_of(plan.engine.partition("@")[0])]
+    return [plan.kv_cache_dtype, *(n for n in names if n != plan.kv_cache_dtype)] if plan.kv_cache_dtype != "auto" else names
+
+
+def _row(profile: Profile, plan: Plan) -> Row:
+    length = plan.max_model_len or 0
+    try:
+        answer = predict(profile, plan)
+    except Refusal as refusal:
+        if refusal.exit_code != 2 and refusal.path != "--kv-cache-dtype":
+            raise
+        return Row(
+            max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=plan.tensor_parallel_size,
+            verdict="FAIL", max_concurrency=0.0, needed_bytes=0, headroom_bytes=0, reason=refusal.message,
+        )  # fmt: skip
+    return Row(
+        max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=plan.tensor_parallel_size,
+        verdict=answer.verdict, max_concurrency=answer.cache.pool.max_concurrency, needed_bytes=answer.needed_bytes,
+        headroom_bytes=answer.headroom_bytes, reason=answer.reasons[0].message if answer.reasons else "",
+    )  # fmt: skip
