@@ -42,7 +42,9 @@ def _shorter(profile: Profile, plan: Plan, require: str, verb: str) -> str:
         answer = solve(profile, plan, "max-model-len", require)
     except Refusal:
         return ""
-    return f"{verb} at {answer.value:,} tokens (--max-model-len {answer.value})" if isinstance(answer.value, int) else ""
+    return (
+        f"{verb} at {answer.value:,} tokens (--max-model-len {answer.value})" if isinstance(answer.value, int) else ""
+    )
 
 
 def _narrower(profile: Profile, plan: Plan, prediction: Prediction, require: str, verb: str) -> str:
@@ -52,7 +54,9 @@ def _narrower(profile: Profile, plan: Plan, prediction: Prediction, require: str
     except Refusal:
         width = 1 << 30
     for candidate in formats_of(prediction.resolved.engine):
-        if candidate.bytes_of(128, 128) < width and _try(profile, replace(plan, kv_cache_dtype=candidate.name), require):
+        if candidate.bytes_of(128, 128) < width and _try(
+            profile, replace(plan, kv_cache_dtype=candidate.name), require
+        ):
             return f"{verb} with --kv-cache-dtype {candidate.name}"
     return ""
 

@@ -45,7 +45,9 @@ def solve(profile: Profile, plan: Plan, quantity: str, require: str = "start") -
     """The best value of `quantity` (a key of SOLVERS) under `require` start or pass. Raises UsageError for others."""
     name = quantity.replace("_", "-")
     if name not in SOLVERS:
-        raise UsageError(f"nothing is solved for {quantity!r}", path="--for", value=quantity, hint="one of " + ", ".join(SOLVERS))
+        raise UsageError(
+            f"nothing is solved for {quantity!r}", path="--for", value=quantity, hint="one of " + ", ".join(SOLVERS)
+        )
     if require not in ("start", "pass"):
         raise UsageError("--require is start or pass", path="--require", value=require)
     return SOLVERS[name](profile, plan, require)
@@ -85,7 +87,9 @@ def _max_model_len(profile: Profile, plan: Plan, require: str) -> Solution:
 
 
 def _max_num_seqs(profile: Profile, plan: Plan, require: str) -> Solution:
-    return _largest(profile, plan, require, "max_num_seqs", MOST_SEQUENCES, "max-num-seqs", f"the search stops at {MOST_SEQUENCES}")
+    return _largest(
+        profile, plan, require, "max_num_seqs", MOST_SEQUENCES, "max-num-seqs", f"the search stops at {MOST_SEQUENCES}"
+    )
 
 
 def _first(profile: Profile, require: str, name: str, plans: list[tuple[int | str, Plan]]) -> Solution:
@@ -113,9 +117,18 @@ def _tp(profile: Profile, plan: Plan, require: str) -> Solution:
 def _vram(profile: Profile, plan: Plan, require: str) -> Solution:
     """Whole GiB, all usable. Larger cards get larger defaults, so sizes are walked, from the weights upward."""
     base = replace(plan, card=None)
-    weights = next((t.bytes for t in predict(profile, replace(base, vram_gib=float(LARGEST_CARD_GIB))).terms if t.name == "weights"), 0)
+    weights = next(
+        (
+            t.bytes
+            for t in predict(profile, replace(base, vram_gib=float(LARGEST_CARD_GIB))).terms
+            if t.name == "weights"
+        ),
+        0,
+    )
     start = max(1, weights // GIB)
-    return _first(profile, require, "vram", [(g, replace(base, vram_gib=float(g))) for g in range(start, LARGEST_CARD_GIB + 1)])
+    return _first(
+        profile, require, "vram", [(g, replace(base, vram_gib=float(g))) for g in range(start, LARGEST_CARD_GIB + 1)]
+    )
 
 
 def _kv_cache_dtype(profile: Profile, plan: Plan, require: str) -> Solution:

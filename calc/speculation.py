@@ -35,7 +35,12 @@ def speculation(profile: Profile, plan: Plan) -> Speculation | None:
         return Speculation(method="ngram", num_tokens=count)
     if drafter == "mtp":
         if not profile.mtp_layers:
-            raise UsageError(f"{profile.id} has no built-in MTP head", path="--drafter", value="mtp", hint="--drafter ngram, or name a draft model")
+            raise UsageError(
+                f"{profile.id} has no built-in MTP head",
+                path="--drafter",
+                value="mtp",
+                hint="--drafter ngram, or name a draft model",
+            )
         return Speculation(method="mtp", num_tokens=count, layers=profile.mtp_layers)
     for known in profile.drafters:
         if drafter in (known.name, known.source):
@@ -45,6 +50,8 @@ def speculation(profile: Profile, plan: Plan) -> Speculation | None:
                 weights_bytes=known.num_bytes if stated is None else stated, name=known.name,
             )  # fmt: skip
     raise UsageError(
-        f"{profile.id} has no drafter called {drafter!r}", path="--drafter", value=drafter,
+        f"{profile.id} has no drafter called {drafter!r}",
+        path="--drafter",
+        value=drafter,
         hint="known: none, ngram, mtp" + "".join(f", {d.name}" for d in profile.drafters),
     )

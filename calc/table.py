@@ -34,7 +34,12 @@ class Row:
 
 
 def table(
-    profile: Profile, plan: Plan, *, contexts: Sequence[int] = (), kv_formats: Sequence[str] = (), tp_sizes: Sequence[int] = ()
+    profile: Profile,
+    plan: Plan,
+    *,
+    contexts: Sequence[int] = (),
+    kv_formats: Sequence[str] = (),
+    tp_sizes: Sequence[int] = (),
 ) -> tuple[Row, ...]:
     """One row a combination, contexts inside formats inside TP. Combinations the engine refuses are FAIL with its reason."""
     lengths = contexts or _contexts(profile, plan)
@@ -43,7 +48,10 @@ def table(
     rows = []
     for tp in sizes:
         for name in formats:
-            rows += [_row(profile, replace(plan, tensor_parallel_size=tp, kv_cache_dtype=name, max_model_len=n)) for n in lengths]
+            rows += [
+                _row(profile, replace(plan, tensor_parallel_size=tp, kv_cache_dtype=name, max_model_len=n))
+                for n in lengths
+            ]
     return tuple(rows)
 
 
@@ -59,7 +67,11 @@ def _contexts(profile: Profile, plan: Plan) -> list[int]:
 def _formats(plan: Plan) -> list[str]:
     """The plan's own format first, then the rest of the engine's."""
     names = [f.name for f in formats_of(plan.engine.partition("@")[0])]
-    return [plan.kv_cache_dtype, *(n for n in names if n != plan.kv_cache_dtype)] if plan.kv_cache_dtype != "auto" else names
+    return (
+        [plan.kv_cache_dtype, *(n for n in names if n != plan.kv_cache_dtype)]
+        if plan.kv_cache_dtype != "auto"
+        else names
+    )
 
 
 def _row(profile: Profile, plan: Plan) -> Row:

@@ -45,6 +45,10 @@ def _with_drafter(profile: Profile, plan: Plan, catalog: str | None) -> Profile:
     draft = load_profile(wanted, catalog=catalog)
     size = next((w.num_bytes for w in draft.weights), None)
     ref = DrafterRef(
-        name=wanted, method=draft.fact("draft_method") or "draft_model", num_bytes=size, layers=draft.layers, source=wanted
+        name=wanted,
+        method=draft.fact("draft_method") or "draft_model",
+        num_bytes=size,
+        layers=draft.layers,
+        source=wanted,
     )
     return replace(profile, drafters=(*profile.drafters, ref))
