@@ -17,7 +17,10 @@ class Card:
     """`vram_bytes` is the nominal size, `usable_bytes` what torch reports as total memory; budgets use the latter.
 
     `compute_capability` is (major, minor) for CUDA cards, (0, 0) where unknown; `kind` is consumer, workstation,
-    datacentre or unified; `nvlink` says whether cards of this kind usually sit on NVLink.
+    datacentre or unified; `nvlink` says whether cards of this kind usually sit on NVLink. `nvidia_smi_mib` is
+    `memory.total` of nvidia-smi, from which SGLang computes its automatic fraction; None where there is no such tool.
+    `usable_source` is measured, estimated (the card's file states the rule) or stated (`--vram`). Cards of kind
+    unified share their memory with the operating system, which `note` says.
     """
 
     name: str
@@ -27,6 +30,9 @@ class Card:
     kind: str = "unknown"
     nvlink: bool = False
     product: str = ""  # the device name that torch prints
+    nvidia_smi_mib: int | None = None
+    usable_source: str = "stated"
+    note: str = ""
 
 
 def card_names() -> tuple[str, ...]:
@@ -53,7 +59,10 @@ def load_card(name: str) -> Card:
         compute_capability=(major, minor),
         kind=data["kind"],
         nvlink=bool(data.get("nvlink", False)),
-        product=data.get("product", ""),
+        product=data["product"],
+        nvidia_smi_mib=data.get("nvidia_smi_mib"),
+        usable_source=data["usable_source"],
+        note=data.get("note", ""),
     )
 
 
