@@ -31,24 +31,42 @@ class SourceRef:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorGroup:
-    """Tensors that an engine treats alike under TP / EP / PP.
+    """Equal tensors that an engine treats alike under TP / EP / PP, in each of `layers` (once where there are none).
 
-    `role` picks the sharding rule (calc.shard): "embedding", "lm_head", "attention", "kv_proj", "mlp", "experts",
-    "shared_expert", "router", "norm", "vision", "audio", "mtp", "state", "adapter", "other" ...
-    `num_bytes` are as stored, `num_elements` unpacked parameters. `layer` is -1 outside the stack.
+    `role` is a kind, or `part.kind` where the tensors are not the language model's: parts are `vision`, `audio`, `mtp`
+    (the built-in draft head) and `talker`; kinds are `embedding`, `lm_head`, `attention`, `kv_proj`, `kv_tied`, `mlp`,
+    `experts`, `shared_expert`, `router`, `norm`, `state`, `replicated` and `other` (`calc.shard` has the rule of each).
+    `num_bytes` and `num_elements` are of one layer: bytes as stored, elements as unpacked parameters.
     """
 
     role: str
     num_bytes: int
     num_elements: int
     dtype: str
-    layer: int = -1
+    layers: tuple[int, ...] = ()
     num_units: int = 0  # heads, experts or vocabulary rows that the rule divides; 0 where it divides bytes
+
+    @property
+    def part(self) -> str:
+        """`vision`, `audio`, `mtp`, `talker`, or "" for the language model."""
+        return self.role.rpartition(".")[0]
+
+    @property
+    def kind(self) -> str:
+        return self.role.rpartition(".")[2]
+
+    @property
+    def copies(self) -> int:
+        return len(self.layers) or 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeightVariant:
-    """One set of weights a user can load. `origin`: headers, index, listing, parameters, stated or override."""
+    """One set of weights a user can load. `origin`: headers, index, listing, parameters, stated or override.
+
+    `num_bytes` is the whole set on disk (or as computed), every part included. `error_ppm` is the honest half width of
+    a computed figure in millionths, 0 where the bytes were read.
+    """
 
     name: str
     num_bytes: int
@@ -59,6 +77,7 @@ class WeightVariant:
     revision: str | None = None
     num_parameters: int | None = None
     groups: tuple[TensorGroup, ...] = ()
+    error_ppm: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
