@@ -1,0 +1,59 @@
+"""`calc predict`: bytes per card, term by term, and the verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import click
+
+from calc.commands.options import plan_options
+
+
+@click.command("predict")
+@click.argument("source")
+@plan_options
+@click.option("--json", "as_json", is_flag=True, help="The contract's JSON on standard output.")
+@click.option("--explain", is_flag=True, help="Each term as a line of arithmetic that can be redone by hand.")
+@click.option("--kv-breakdown", is_flag=True, help="Raw cache buckets beside the verdict.")
+@click.option(
+    "--require", type=click.Choice(["start", "pass"]), default="start", help="What counts as yes for the exit code."
+)
+def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, require: str, **options: Any) -> int:
+    """Predict what SOURCE takes of each card, and whether it fits.
+
+    SOURCE is a catalogue id, org/name on the Hub, a folder, a config.json or a .gguf file.
+    Exit code 0 for PASS and TIGHT (1 for TIGHT under --require pass), 1 for FAIL.
+    """
+    from calc.commands.request import request
+    from calc.predict import predict
+    from calc.solve import fits
+
+    profile, plan = request(source, options)
+    prediction = predict(profile, plan)
+    if prediction.verdict != "PASS":
+        from calc.advice import next_steps
+
+        prediction = replace(prediction, notes=prediction.notes + next_steps(profile, plan, prediction))
+    found = ()
+    if kv_breakdown:
+        from calc.breakdown import buckets
+
+        found = buckets(profile, prediction, plan)
+    if as_json:
+        answer = prediction.to_json()
+        if kv_breakdown:
+            answer["kv_breakdown"] = [asdict(b) for b in found]
+        click.echo(json.dumps(answer, indent=1))
+    else:
+        from calc.report import print_breakdown, print_prediction
+
+        print_prediction(prediction, explain=explain)
+        if kv_breakdown:
+            from calc.breakdown import layout
+
+            cards = plan.gpus or plan.tensor_parallel_size * plan.pipeline_parallel_size
+            scope = f"{cards} GPU(s), TP={plan.tensor_parallel_size}, sequences={plan.max_num_seqs or 1}"
+            print_breakdown(layout(profile), found, scope)
+    return 0 if fits(prediction, require) else 1

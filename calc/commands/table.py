@@ -1,0 +1,61 @@
+"""`calc table`: contexts x KV formats, what fits at each TP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from calc.commands.options import Tokens, plan_options
+
+
+@click.command("table")
+@click.argument("source")
+@plan_options
+@click.option("--contexts", help="Contexts to try, comma-separated (32k,128k,262144).")
+@click.option("--kv-formats", help="KV formats to try, comma-separated.")
+@click.option("--tp-sizes", help="TP sizes to try, comma-separated; up to --gpus where that is given.")
+@click.option("--json", "as_json", is_flag=True, help="The contract's JSON on standard output.")
+def command(
+    source: str, contexts: str | None, kv_formats: str | None, tp_sizes: str | None, as_json: bool, **options: Any
+) -> int:
+    """What fits: every context with every KV format, at each TP.
+
+    A cell shows the verdict and how many requests of that length the pool holds. Exit code 1 where nothing fits.
+    """
+    from calc.commands.request import request
+    from calc.table import table, tp_choices
+
+    profile, plan = request(source, options)
+    lengths = [Tokens().convert(part, None, None) for part in contexts.split(",")] if contexts else []
+    formats = kv_formats.split(",") if kv_formats else []
+    sizes = [Tokens().convert(part, None, None) for part in tp_sizes.split(",")] if tp_sizes else []
+    if not sizes and options.get("gpus") and not options.get("tensor_parallel_size"):
+        sizes = tp_choices(profile, options["gpus"])
+    rows = table(profile, plan, contexts=lengths, kv_formats=formats, tp_sizes=sizes)
+    if as_json:
+        click.echo(json.dumps({"rows": [r.to_json() for r in rows]}, indent=1))
+    else:
+        from calc.report import print_table
+
+        columns = sorted({r.max_model_len for r in rows})
+        cells = {(r.tensor_parallel_size, r.kv_cache_dtype, r.max_model_len): r for r in rows}
+        header = ["TP", "KV format", *(f"{n:,}" for n in columns)]
+        names = dict.fromkeys((r.tensor_parallel_size, r.kv_cache_dtype) for r in rows)
+        body = [[str(tp), name, *(_cell(cells[tp, name, n]) for n in columns)] for tp, name in names]
+        click.echo(
+            f"{profile.id} on {plan.engine}, {plan.card or f'{plan.vram_gib:g} GiB'}: verdict and requests held at full length\n"
+        )
+        print_table(header, body)
+        for (tp, name), reason in {
+            (r.tensor_parallel_size, r.kv_cache_dtype): r.reason for r in rows if r.needed_bytes == 0
+        }.items():
+            click.echo(f"  TP {tp} {name}: {reason}")
+    return 0 if any(r.verdict != "FAIL" for r in rows) else 1
+
+
+def _cell(row: Any) -> str:
+    if row.needed_bytes == 0:
+        return "refused"
+    return row.verdict if row.verdict == "FAIL" else f"{row.verdict} {row.max_concurrency:.1f}x"

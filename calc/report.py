@@ -1,0 +1,141 @@
+"""Predictions, solutions and tables -> text. Tables are drawn by rich on a terminal, plain columns when piped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from calc.breakdown import Bucket
+from calc.prediction import Note, Prediction
+from calc.units import gb, gib
+
+LABELS = {
+    "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",
+    "kv_padding": "KV, rounding and padding", "null_block": "null block", "activation": "activation peak",
+    "cuda_graphs": "CUDA graphs", "runtime": "runtime and workspace", "drafter": "drafter weights",
+    "adapters": "LoRA adapters", "encoder": "encoder budget",
+}  # fmt: skip
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """A table: rich where standard output is a terminal, else columns padded with spaces and no colour codes."""
+    body = [list(map(str, row)) for row in rows]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        drawn = Table(box=None, pad_edge=False, header_style="bold")
+        for i, name in enumerate(header):
+            drawn.add_column(name, justify="right" if i in right else "left", overflow="fold")
+        for row in body:
+            drawn.add_row(*row)
+        Console(highlight=False).print(drawn)
+        return
+    widths = [max(len(row[i]) for row in [list(header), *body]) for i in range(len(header))]
+    for row in [list(header), *body]:
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        click.echo("  ".join(cells).rstrip())
+
+
+def print_prediction(prediction: Prediction, *, explain: bool = False) -> None:
+    """The whole answer: what was assumed, every term, the totals, the pool, the verdict and what to do next."""
+    click.echo(assumed(prediction))
+    click.echo()
+    rows = [_term_row(prediction, t.name, explain) for t in prediction.terms if t.bytes or t.low != t.high]
+    header = ["per card", "size", "origin"] + (["rule"] if explain else [])
+    print_table(header, rows, right=(1,))
+    click.echo()
+    for line in totals(prediction):
+        click.echo(line)
+    click.echo()
+    click.echo(verdict_line(prediction))
+    for reason in prediction.reasons:
+        click.echo(f"  {reason.kind}: {reason.message}")
+    print_notes(prediction.notes)
+
+
+def assumed(prediction: Prediction) -> str:
+    """One paragraph that names the model, the engine, the card and every figure the answer rests on."""
+    resolved, plan = prediction.resolved, prediction.resolved.plan
+    parts = [
+        f"{plan.max_model_len:,} tokens" if plan.max_model_len else "no context stated",
+        f"{plan.max_num_seqs} sequences at most" if plan.max_num_seqs else "",
+        f"KV {plan.kv_cache_dtype}",
+        f"TP {plan.tensor_parallel_size}",
+        f"PP {plan.pipeline_parallel_size}" if plan.pipeline_parallel_size > 1 else "",
+        f"utilisation {plan.gpu_memory_utilization:g}" if plan.gpu_memory_utilization else "",
+        f"{plan.max_num_batched_tokens:,} batched tokens" if plan.max_num_batched_tokens else "",
+    ]
+    card = resolved.card
+    return (
+        f"{prediction.model} on {resolved.engine} {resolved.version_text}, {card.name} "
+        f"({gib(card.usable_bytes)} usable of {gib(card.vram_bytes)})\n" + ", ".join(p for p in parts if p)
+    )
+
+
+def _term_row(prediction: Prediction, name: str, explain: bool) -> list[str]:
+    term = next(t for t in prediction.terms if t.name == name)
+    size = gib(term.bytes)
+    if term.low != term.high:
+        size += f" ({gib(term.low)} to {gib(term.high)})"
+    label = LABELS.get(name, name.replace("_", " ")) + ("" if term.inside_budget else ", outside the budget")
+    return [label, size, term.origin] + ([f"{term.rule} = {term.bytes:,} B"] if explain else [])
+
+
+def totals(prediction: Prediction) -> list[str]:
+    pool = prediction.cache.pool
+    lines = [
+        f"needed    {gib(prediction.needed_bytes)}",
+        f"minimum   {gib(prediction.minimum_bytes)}  (one request of full length)",
+        f"reserved  {gib(prediction.reserved_bytes)}  (what the engine will hold once up)",
+        f"budget    {gib(prediction.budget_bytes)}  headroom {gib(prediction.headroom_bytes)}",
+    ]
+    if pool.num_blocks:
+        lines.append(
+            f"KV pool   {gib(pool.bytes)}: {pool.num_blocks:,} blocks, {pool.tokens:,} tokens, "
+            f"{pool.max_concurrency:.2f}x at full length"
+        )
+    elif pool.tokens:
+        lines.append(f"KV pool   {gib(pool.bytes)}: {pool.tokens:,} tokens")
+    for cache in pool.caches:
+        size = cache.bytes or cache.k_bytes + cache.v_bytes
+        cells = f"{cache.num_cells:,} cells" if cache.num_cells else f"{cache.num_slots:,} slots"
+        lines.append(f"  cache {cache.name}: {gib(size)}, {cells}, {cache.num_layers} layers")
+    for device in prediction.devices:
+        lines.append(
+            f"  {device.name}: weights {gib(device.weights_bytes)}, context {gib(device.context_bytes)}, "
+            f"compute {gib(device.compute_bytes)}"
+        )
+    return lines
+
+
+def verdict_line(prediction: Prediction) -> str:
+    meaning = {
+        "PASS": "it starts and holds what was asked",
+        "TIGHT": "it starts, but cannot hold every sequence asked for at full length",
+        "FAIL": "it would not start",
+    }[prediction.verdict]
+    longest = prediction.cache.max_model_len_that_fits
+    asked = prediction.resolved.plan.max_model_len or 0
+    tail = f"; one request of up to {longest:,} tokens fits" if 0 < longest < asked else ""
+    return f"{prediction.verdict}: {meaning}{tail}"
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    for note in notes:
+        click.echo(f"  {note.kind}: {note.message}")
+
+
+def print_breakdown(title: str, found: Sequence[Bucket], scope: str) -> None:
+    """The specification's cache architecture breakdown, in GB (10^9) a card."""
+    click.echo("\nCache architecture breakdown")
+    click.echo("----------------------------")
+    click.echo(f"  Layout:  {title}")
+    click.echo(f"  Scope:   {scope}")
+    for bucket in found:
+        click.echo(f"  {bucket.name}: {gb(bucket.bytes)} / card  ({bucket.rule})")
+    click.echo(f"  Cache/state subtotal: {gb(sum(b.bytes for b in found))} / card")
+    if any(b.estimate for b in found):
+        click.echo("  Figures given by hand are architecture estimates; the verdict does not use them.")
