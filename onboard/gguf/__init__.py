@@ -1,0 +1,8 @@
+"""GGUF files: the bounded header reader, split files, and metadata -> Profile."""
+
+from __future__ import annotations
+
+from onboard.gguf.reader import GgufHeader, LongArray, RangeReader, TensorInfo, read_header
+from onboard.gguf.split import read_split, split_files
+
+__all__ = ["GgufHeader", "LongArray", "RangeReader", "TensorInfo", "read_header", "read_split", "split_files"]

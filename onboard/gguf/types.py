@@ -1,0 +1,67 @@
+"""ggml tensor types: how many elements a block holds and how many bytes it takes.
+
+Source: gguf-py `GGML_QUANT_SIZES` and ggml.h `enum ggml_type` (ggml 0.25.3). A new type is one entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onboard.errors import BadGguf
+
+
+@dataclass(frozen=True, slots=True)
+class GgmlType:
+    """`block` elements take `block_bytes`; a row is a whole number of blocks."""
+
+    name: str
+    block: int
+    block_bytes: int
+
+
+GGML_TYPES: dict[int, GgmlType] = {
+    0: GgmlType("f32", 1, 4),
+    1: GgmlType("f16", 1, 2),
+    2: GgmlType("q4_0", 32, 18),
+    3: GgmlType("q4_1", 32, 20),
+    6: GgmlType("q5_0", 32, 22),
+    7: GgmlType("q5_1", 32, 24),
+    8: GgmlType("q8_0", 32, 34),
+    9: GgmlType("q8_1", 32, 36),
+    10: GgmlType("q2_k", 256, 84),
+    11: GgmlType("q3_k", 256, 110),
+    12: GgmlType("q4_k", 256, 144),
+    13: GgmlType("q5_k", 256, 176),
+    14: GgmlType("q6_k", 256, 210),
+    15: GgmlType("q8_k", 256, 292),
+    16: GgmlType("iq2_xxs", 256, 66),
+    17: GgmlType("iq2_xs", 256, 74),
+    18: GgmlType("iq3_xxs", 256, 98),
+    19: GgmlType("iq1_s", 256, 50),
+    20: GgmlType("iq4_nl", 32, 18),
+    21: GgmlType("iq3_s", 256, 110),
+    22: GgmlType("iq2_s", 256, 82),
+    23: GgmlType("iq4_xs", 256, 136),
+    24: GgmlType("i8", 1, 1),
+    25: GgmlType("i16", 1, 2),
+    26: GgmlType("i32", 1, 4),
+    27: GgmlType("i64", 1, 8),
+    28: GgmlType("f64", 1, 8),
+    29: GgmlType("iq1_m", 256, 56),
+    30: GgmlType("bf16", 1, 2),
+    34: GgmlType("tq1_0", 256, 54),
+    35: GgmlType("tq2_0", 256, 66),
+    39: GgmlType("mxfp4", 32, 17),
+    40: GgmlType("nvfp4", 64, 36),
+    41: GgmlType("q1_0", 128, 18),
+    42: GgmlType("q2_0", 64, 18),
+}
+BY_NAME: dict[str, GgmlType] = {t.name: t for t in GGML_TYPES.values()}
+
+
+def row_bytes(name: str, elements: int) -> int:
+    """Bytes of a row of `elements`. Raises BadGguf where the row is not a whole number of blocks."""
+    kind = BY_NAME[name]
+    if elements % kind.block:
+        raise BadGguf(f"a row of {elements} elements is not a multiple of {name}'s block of {kind.block}", path=name, value=elements)
+    return elements // kind.block * kind.block_bytes
