@@ -22,9 +22,9 @@ RangeReader = Callable[[int, int], bytes]  # (start, length) -> at most that man
 
 MAGIC = b"GGUF"
 VERSION = 3
-MAX_HEADER_BYTES = 512 * 2**20
+MAX_HEADER_BYTES = 256 * 2**20
 MAX_KEYS = 2**16
-MAX_TENSORS = 2**20
+MAX_TENSORS = 2**17
 MAX_KEY_BYTES = 2**16
 MAX_STRING_BYTES = 16 * 2**20
 MAX_ARRAY_ENTRIES = 2**26
@@ -120,17 +120,20 @@ class _Cursor:
     def _counts(self) -> tuple[int, int]:
         magic = self._take(4, "magic")
         if magic != MAGIC:
-            raise BadGguf(f"not a GGUF file: it begins with {magic!r}", path="magic", value=magic.hex(), hint="give a .gguf file")
+            raise BadGguf(f"not a GGUF file: it begins with {magic!r}", path="magic", value=magic.hex())
         version = self._scalar(4)
         if version != VERSION and version & 0xFFFF == 0:
-            raise BadGguf("this GGUF file is big-endian", path="version", value=version, hint="use a little-endian conversion")
+            raise BadGguf("this GGUF file is big-endian", path="version", value=version, hint="convert it again")
         if version != VERSION:
             raise BadGguf(
-                f"GGUF version {version} is not read, only version {VERSION}", path="version", value=version,
+                f"GGUF version {version} is not read, only version {VERSION}",
+                path="version",
+                value=version,
                 hint="convert the model again with a current llama.cpp",
             )
         num_tensors, num_keys = self._scalar(10), self._scalar(10)
-        for name, value, most in (("tensor_count", num_tensors, MAX_TENSORS), ("metadata_kv_count", num_keys, MAX_KEYS)):
+        bounds = (("tensor_count", num_tensors, MAX_TENSORS), ("metadata_kv_count", num_keys, MAX_KEYS))
+        for name, value, most in bounds:
             if value > most:
                 raise BadGguf(f"{name} {value} is beyond {most}, which no real file reaches", path=name, value=value)
         return num_tensors, num_keys
@@ -139,7 +142,7 @@ class _Cursor:
         name = self._text(f"tensors[{index}].name", MAX_KEY_BYTES, strict=True)
         num_dims = self._scalar(4)
         if not 1 <= num_dims <= MAX_DIMS:
-            raise BadGguf(f"tensor {name} has {num_dims} dimensions; 1 to {MAX_DIMS} are possible", path=name, value=num_dims)
+            raise BadGguf(f"tensor {name} has {num_dims} dimensions, not 1 to {MAX_DIMS}", path=name, value=num_dims)
         shape = tuple(self._scalar(10) for _ in range(num_dims))
         kind = GGML_TYPES.get(code := self._scalar(4))
         offset = self._scalar(10)
@@ -148,7 +151,8 @@ class _Cursor:
         if not all(0 < dim < 2**40 for dim in shape) or prod(shape) >= 2**48:
             raise BadGguf(f"tensor {name} has an impossible shape", path=name, value=shape)
         if shape[0] % kind.block:
-            raise BadGguf(f"tensor {name}: rows of {shape[0]} are not whole blocks of {kind.name} ({kind.block})", path=name, value=shape)
+            message = f"tensor {name}: rows of {shape[0]} are not whole blocks of {kind.name} ({kind.block})"
+            raise BadGguf(message, path=name, value=shape)
         return TensorInfo(name, shape, kind.name, prod(shape) // kind.block * kind.block_bytes, offset)
 
     def _value(self, key: str, code: int) -> Any:
@@ -168,7 +172,7 @@ class _Cursor:
         if code != _STRING and code not in _SCALARS:
             raise BadGguf(f"{key} holds value type {code}, which GGUF does not have", path=key, value=code)
         if count > MAX_ARRAY_ENTRIES:
-            raise BadGguf(f"{key} claims {count} entries; none above {MAX_ARRAY_ENTRIES} are read", path=key, value=count)
+            raise BadGguf(f"{key} claims {count} entries, more than {MAX_ARRAY_ENTRIES}", path=key, value=count)
         if count <= MAX_KEPT_ENTRIES:
             return tuple(self._value(key, code) for _ in range(count))
         if code == _STRING:
@@ -179,7 +183,7 @@ class _Cursor:
         return LongArray(count)
 
     def _length(self, where: str, most: int) -> int:
-        length = self._scalar(10)
+        length: int = self._scalar(10)
         if length > most:
             raise BadGguf(f"{where}: a text of {length} bytes is beyond {most}", path=where, value=length)
         return length
@@ -223,6 +227,8 @@ class _Cursor:
         self._chunk = rest + more
         if len(self._chunk) < length:
             raise BadGguf(
-                f"the file ends at byte {self._start + len(self._chunk)}, inside its header", path=where,
-                value=self._start + len(self._chunk), hint="the download is not complete",
+                f"the file ends at byte {self._start + len(self._chunk)}, inside its header",
+                path=where,
+                value=self._start + len(self._chunk),
+                hint="the download is not complete",
             )

@@ -39,8 +39,10 @@ def read_split(name: str, open_file: Callable[[str], RangeReader | None]) -> Ggu
         stated = header.metadata.get("split.count", 1)
         if stated not in (len(names), 0) or (len(names) > 1 and header.metadata.get("split.no", index) != index):
             raise BadGguf(
-                f"{part} says it is part {header.metadata.get('split.no')} of {stated}, its name says {index} of {len(names)}",
-                path="split.count", value=stated, hint="give the first file of the split model, under its own name",
+                f"{part} says it is one of {stated} parts, its name says number {index + 1} of {len(names)}",
+                path="split.count",
+                value=stated,
+                hint="give the first file of the split model, under its own name",
             )
         headers.append(header)
     tensors = tuple(t for h in headers for t in h.tensors)
@@ -48,5 +50,6 @@ def read_split(name: str, open_file: Callable[[str], RangeReader | None]) -> Ggu
         raise BadGguf("a tensor stands in two parts of the split model", path=name)
     expected = headers[0].metadata.get("split.tensors.count", len(tensors))
     if expected != len(tensors):
-        raise BadGguf(f"{len(tensors)} tensors, where the file says {expected}", path="split.tensors.count", value=expected)
+        message = f"{len(tensors)} tensors, where the file says {expected}"
+        raise BadGguf(message, path="split.tensors.count", value=expected)
     return GgufHeader(headers[0].metadata, tensors, sum(h.header_bytes for h in headers))

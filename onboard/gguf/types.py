@@ -63,5 +63,5 @@ def row_bytes(name: str, elements: int) -> int:
     """Bytes of a row of `elements`. Raises BadGguf where the row is not a whole number of blocks."""
     kind = BY_NAME[name]
     if elements % kind.block:
-        raise BadGguf(f"a row of {elements} elements is not a multiple of {name}'s block of {kind.block}", path=name, value=elements)
+        raise BadGguf(f"a row of {elements} is not whole blocks of {name} ({kind.block})", path=name, value=elements)
     return elements // kind.block * kind.block_bytes
