@@ -19,8 +19,11 @@ MAX_BYTES = 4 * 2**20
 _CACHE_VERSION = "1"
 
 
-def load_text(text: str, name: str) -> Any:
-    """Parse one YAML document into plain Python. Raises BadYaml, DuplicateKey or TooLarge, naming the place."""
+def load_text(text: str, name: str, *, allow_aliases: bool = False) -> Any:
+    """Parse one YAML document into plain Python. Raises BadYaml, DuplicateKey or TooLarge, naming the place.
+
+    `allow_aliases` is for other people's files (compose files use them); the result then must only be looked up in.
+    """
     if len(text) > MAX_BYTES:
         raise TooLarge(f"{name} is larger than {MAX_BYTES} bytes", path=name, value=len(text))
     from ruamel.yaml import YAML
@@ -30,6 +33,8 @@ def load_text(text: str, name: str) -> Any:
 
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
+            if allow_aliases:
+                break
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                 raise BadYaml(f"{name} uses anchors or aliases, which are not read", path=name, hint="write the value out")
         return YAML(typ="safe", pure=True).load(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -20,7 +20,7 @@ class Tokens(click.ParamType):
     """A token count: 200000, 200,000, 200_000, 128k (x 1000) or 128Ki (x 1024)."""
 
     name = "tokens"
-    _suffix = {"k": 1000, "m": 10**6, "ki": 1024, "mi": 2**20}
+    _suffix: ClassVar[dict[str, int]] = {"k": 1000, "m": 10**6, "ki": 1024, "mi": 2**20}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
@@ -31,7 +31,7 @@ class Tokens(click.ParamType):
                 return self._positive(int(text[: -len(suffix)]) * self._suffix[suffix], value)
         if text.isdigit() and len(text) < 19:
             return self._positive(int(text), value)
-        self.fail(f"{value!r} is not a count of tokens (200000, 200,000, 128k, 128Ki)", param, ctx)
+        return self.fail(f"{value!r} is not a count of tokens (200000, 200,000, 128k, 128Ki)", param, ctx)
 
     def _positive(self, number: int, value: Any) -> int:
         if not 0 < number < 2**40:
