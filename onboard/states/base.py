@@ -1,0 +1,50 @@
+"""What every recurrent state is made of: named tensors on one card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from onboard.layers import CacheSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StateTensor:
+    """One tensor of a state: shape in elements on one card, dtype name ("model" is the model's own)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "model"
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class StateCache(CacheSpec):
+    """Base of every recurrent state. `family` names the mechanism, as in the contract."""
+
+    kind: ClassVar[str] = "state"
+    family: ClassVar[str] = ""
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        """The tensors that one of `tp` cards holds for one sequence."""
+        raise NotImplementedError
+
+    def heads(self) -> int:
+        """What `tp` must divide, 1 where the state is not split."""
+        return 1
+
+    def state_elements(self) -> int:
+        return sum(t.elements for t in self.tensors())
+
+    def to_json(self, model_dtype: str = "model") -> dict[str, Any]:
+        return {
+            "family": self.family,
+            "states": [
+                {"name": t.name, "shape": list(t.shape), "dtype": model_dtype if t.dtype == "model" else t.dtype}
+                for t in self.tensors()
+            ],
+        }

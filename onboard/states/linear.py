@@ -1,0 +1,147 @@
+"""Linear attention: a matrix per head that stands for all earlier tokens.
+
+Shapes: vLLM 0.33 `model_executor/layers/mamba/mamba_utils.py` MambaStateShapeCalculator; transformers 5.24
+`models/{qwen3_next,kimi_linear,minimax,xlstm,rwkv}/modeling_*.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from onboard.states.base import StateCache, StateTensor
+
+
+@dataclass(frozen=True)
+class GatedDeltaNet(StateCache):
+    """Qwen3-Next, Qwen3.5/3.6, OLMo-hybrid: a k x v matrix per value head, and the convolution's columns."""
+
+    family: ClassVar[str] = "gated_delta_net"
+    num_k_heads: int
+    num_v_heads: int
+    k_dim: int
+    v_dim: int
+    conv_kernel: int
+    ssm_dtype: str = "model"
+
+    def heads(self) -> int:
+        return self.num_k_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        channels = 2 * self.num_k_heads * self.k_dim + self.num_v_heads * self.v_dim
+        return (
+            StateTensor("conv", (channels // tp, self.conv_kernel - 1)),
+            StateTensor("ssm", (self.num_v_heads // tp, self.v_dim, self.k_dim), self.ssm_dtype),
+        )
+
+
+@dataclass(frozen=True)
+class KimiDelta(StateCache):
+    """KDA (Kimi-Linear, Kimi-K3): a square matrix per head, float32, and q, k, v columns."""
+
+    family: ClassVar[str] = "kda"
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+    ssm_dtype: str = "float32"
+
+    def heads(self) -> int:
+        return self.num_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        heads = self.num_heads // tp
+        return (
+            StateTensor("conv", (3 * heads * self.head_dim, self.conv_kernel - 1)),
+            StateTensor("ssm", (heads, self.head_dim, self.head_dim), self.ssm_dtype),
+        )
+
+
+@dataclass(frozen=True)
+class LightningAttention(StateCache):
+    """MiniMax-Text-01 class: a square matrix per head, no convolution."""
+
+    family: ClassVar[str] = "lightning"
+    num_heads: int
+    head_dim: int
+
+    def heads(self) -> int:
+        return self.num_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        return (StateTensor("ssm", (self.num_heads // tp, self.head_dim, self.head_dim)),)
+
+
+@dataclass(frozen=True)
+class XLstm(StateCache):
+    """mLSTM: a k x v matrix, a k normaliser and a stabiliser per head, float32 unless the config says otherwise."""
+
+    family: ClassVar[str] = "xlstm"
+    num_heads: int
+    k_dim: int
+    v_dim: int
+    ssm_dtype: str = "float32"
+
+    def heads(self) -> int:
+        return self.num_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        heads = self.num_heads // tp
+        return (
+            StateTensor("c", (heads, self.k_dim, self.v_dim), self.ssm_dtype),
+            StateTensor("n", (heads, self.k_dim), self.ssm_dtype),
+            StateTensor("m", (heads, 1), self.ssm_dtype),
+        )
+
+
+@dataclass(frozen=True)
+class Rwkv4(StateCache):
+    """RWKV 4: the last token of both mixers, and numerator, denominator and maximum of the attention, float32."""
+
+    family: ClassVar[str] = "rwkv4"
+    hidden_size: int
+    attention_dim: int
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        return (
+            StateTensor("shift_ffn", (self.hidden_size,)),
+            StateTensor("shift_att", (self.hidden_size,)),
+            StateTensor("num", (self.attention_dim,), "float32"),
+            StateTensor("den", (self.attention_dim,), "float32"),
+            StateTensor("max", (self.attention_dim,), "float32"),
+        )
+
+
+@dataclass(frozen=True)
+class RwkvMatrix(StateCache):
+    """RWKV 5, 6 and 7: a square matrix per head, float32, and the last token of both mixers."""
+
+    family: ClassVar[str] = "rwkv"
+    num_heads: int
+    head_dim: int
+    hidden_size: int
+
+    def heads(self) -> int:
+        return self.num_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        return (
+            StateTensor("shift_att", (self.hidden_size,)),
+            StateTensor("shift_ffn", (self.hidden_size,)),
+            StateTensor("wkv", (self.num_heads // tp, self.head_dim, self.head_dim), "float32"),
+        )
+
+
+@dataclass(frozen=True)
+class Retention(StateCache):
+    """RetNet class: a k x v matrix per head and nothing else, float32."""
+
+    family: ClassVar[str] = "retention"
+    num_heads: int
+    k_dim: int
+    v_dim: int
+
+    def heads(self) -> int:
+        return self.num_heads
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        return (StateTensor("ssm", (self.num_heads // tp, self.k_dim, self.v_dim), "float32"),)
