@@ -1,0 +1,111 @@
+"""A folder, or a single file, on this machine -> RepoFiles."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from onboard.errors import ConfigMissing, TooLarge, UnknownModel
+from onboard.sources.files import FileEntry, RepoFiles
+
+MAX_FILES = 20_000
+MAX_FOLDERS_DEEP = 4
+_SNAPSHOT = re.compile(r"^models--(?P<repo>[^/]+)$")
+_COMMIT = re.compile(r"^[0-9a-f]{40}$")
+
+
+def from_folder(folder: Path) -> RepoFiles:
+    """List a folder. A Hub cache's snapshot keeps its repo id and commit; `org__name` is read as org/name.
+
+    A `source.txt` beside the config (one line: where the copy was read) becomes `read_from`.
+    """
+    root = folder.resolve()
+    name, revision = _repo_of(root)
+    return RepoFiles(
+        kind="folder",
+        name=name,
+        revision=revision,
+        files=tuple(sorted(_walk(root), key=lambda entry: entry.path)),
+        fetch=_reader(root),
+        read_from=_note(root),
+        location=str(folder),
+    )
+
+
+def from_file(file: Path) -> RepoFiles:
+    """A single config.json, params.json or .gguf. Its name is the file's, or the folder's for a config."""
+    size = _size(file)
+    gguf = file.suffix.lower() == ".gguf"
+    whole = file.resolve()
+    name, revision = (file.stem, None) if gguf else _repo_of(whole.parent)
+    return RepoFiles(
+        kind="gguf" if gguf else "file",
+        name=name,
+        revision=revision,
+        files=(FileEntry(file.name, size),),
+        fetch=_reader(whole.parent),
+        read_from="" if gguf else _note(whole.parent),
+        location=str(file),
+    )
+
+
+def _repo_of(root: Path) -> tuple[str, str | None]:
+    if _COMMIT.match(root.name) and root.parent.name == "snapshots":
+        found = _SNAPSHOT.match(root.parent.parent.name)
+        if found:
+            return found["repo"].replace("--", "/", 1), root.name
+    org, between, name = root.name.partition("__")
+    return (f"{org}/{name}", None) if between and org and name else (root.name or "model", None)
+
+
+def _walk(root: Path) -> list[FileEntry]:
+    entries: list[FileEntry] = []
+    folders = [(root, 0)]
+    while folders:
+        folder, depth = folders.pop()
+        try:
+            found = sorted(os.scandir(folder), key=lambda e: e.name)
+        except OSError as error:
+            if folder == root:
+                raise UnknownModel(f"{root} cannot be read: {error.strerror}", path="SOURCE", value=str(root)) from None
+            continue
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if depth < MAX_FOLDERS_DEEP and not entry.name.startswith("."):
+                    folders.append((Path(entry.path), depth + 1))
+            elif entry.is_file():
+                entries.append(FileEntry(Path(entry.path).relative_to(root).as_posix(), entry.stat().st_size))
+            if len(entries) > MAX_FILES:
+                raise TooLarge(
+                    f"{root} holds more than {MAX_FILES} files", path="SOURCE", hint="name the model's own folder"
+                )
+    return entries
+
+
+def _reader(root: Path) -> Callable[[str, int, int], bytes]:
+    def fetch(path: str, start: int, length: int) -> bytes:
+        try:
+            with (root / path).open("rb") as handle:
+                handle.seek(start)
+                return handle.read(length)
+        except OSError as error:
+            raise ConfigMissing(f"{path} cannot be read: {error.strerror}", path=path, value=str(root / path)) from None
+
+    return fetch
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise UnknownModel(f"{file} cannot be read: {error.strerror}", path="SOURCE", value=str(file)) from None
+
+
+def _note(root: Path) -> str:
+    try:
+        with (root / "source.txt").open(encoding="utf-8", errors="replace") as handle:
+            return " ".join(handle.read(1000).split())
+    except OSError:
+        return ""
