@@ -5,26 +5,9 @@ A new spelling is one entry here. Rules ask by our name and never see a spelling
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-FieldType = Literal["int", "float", "bool", "str", "list", "dict", "any"]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """`spellings` in order of precedence; `low`..`high` bound an int (each entry, where a list stands for one)."""
-
-    spellings: tuple[str, ...]
-    type: FieldType = "int"
-    low: int = 1
-    high: int = 2**40
-    per_layer: bool = False  # a list, one entry a layer, may stand for the single value
-
-
-def _count(*spellings: str, high: int = 2**24, low: int = 1) -> Field:
-    return Field(spellings, "int", low, high)
-
+from onboard.field_spec import Field
+from onboard.field_spec import count as _count
+from onboard.fields_recurrent import RECURRENT_FIELDS
 
 FIELDS: dict[str, Field] = {
     # --- the stack ---
@@ -59,13 +42,6 @@ FIELDS: dict[str, Field] = {
     "max_window_layers": Field(("max_window_layers",), "int", 0),
     "attention_chunk_size": Field(("attention_chunk_size",), "int", 1),
     "num_kv_shared_layers": Field(("num_kv_shared_layers",), "int", 0),
-    # --- Gated DeltaNet ---
-    "linear_num_key_heads": _count("linear_num_key_heads"),
-    "linear_num_value_heads": _count("linear_num_value_heads"),
-    "linear_key_head_dim": _count("linear_key_head_dim"),
-    "linear_value_head_dim": _count("linear_value_head_dim"),
-    "linear_conv_kernel_dim": _count("linear_conv_kernel_dim"),
-    "ssm_dtype": Field(("mamba_ssm_dtype", "mamba_ssm_cache_dtype"), "str"),
     # --- mixture of experts, draft heads ---
     "num_experts": Field(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), "int", 0, 2**20),
     "num_experts_per_token": Field(("num_experts_per_tok", "top_k_experts", "moe_top_k", "moe_topk", "num_experts_per_token"), "int", 0, 2**20),
@@ -73,4 +49,5 @@ FIELDS: dict[str, Field] = {
     "shared_expert_intermediate_size": Field(("shared_expert_intermediate_size",), "int", 0),
     "num_shared_experts": Field(("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"), "int", 0, 2**20),
     "num_mtp_layers": Field(("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"), "int", 0, 1000),
+    **RECURRENT_FIELDS,
 }

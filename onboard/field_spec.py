@@ -1,0 +1,24 @@
+"""How a field is asked for: the spellings that configs use, its type and its sane range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FieldType = Literal["int", "float", "bool", "str", "list", "dict", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`spellings` in order of precedence; `low`..`high` bound an int (each entry, where a list stands for one)."""
+
+    spellings: tuple[str, ...]
+    type: FieldType = "int"
+    low: int = 1
+    high: int = 2**40
+    per_layer: bool = False  # a list, one entry a layer, may stand for the single value
+
+
+def count(*spellings: str, high: int = 2**24, low: int = 1) -> Field:
+    """A whole number of things."""
+    return Field(spellings, "int", low, high)
