@@ -5,7 +5,7 @@ A new spelling is one entry here. Rules ask by our name and never see a spelling
 
 from __future__ import annotations
 
-from onboard.field_spec import Field
+from onboard.field_spec import Field as Field
 from onboard.field_spec import count as _count
 from onboard.fields_recurrent import RECURRENT_FIELDS
 

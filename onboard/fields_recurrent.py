@@ -94,6 +94,7 @@ RECURRENT_FIELDS: dict[str, Field] = {
     # --- compressed attention (DeepSeek-V4 class) ---
     "compress_ratios": Field(("compress_ratios",), "list"),
     "compress_rates": Field(("compress_rates",), "dict"),
+    "compressed_index_head_dim": count("index_head_dim"),
     "compress_rate_csa": count("compress_rate_csa"),
     "compress_rate_hca": count("compress_rate_hca"),
 }

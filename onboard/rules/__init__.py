@@ -26,11 +26,12 @@ class Derived:
 def derive_layers(facts: Facts) -> Derived:
     """Layers of a text model. Raises a Refusal that names the field where any layer is not understood."""
     from onboard.rules.geometry import layer_for
+    from onboard.rules.loops import unroll
     from onboard.rules.modifiers import modify
     from onboard.rules.mtp import mtp_layers
     from onboard.rules.patterns import labels
 
     names = labels(facts)
     layers = tuple(layer_for(facts, label, index) for index, label in enumerate(names))
-    layers = modify(facts, layers)
+    layers = unroll(facts, modify(facts, layers))
     return Derived(layers, mtp_layers(facts, layers))

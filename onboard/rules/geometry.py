@@ -8,7 +8,7 @@ from typing import Any
 from onboard.errors import FieldInvalid, UnknownLayerKind, WindowMissing
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, Layer, WindowAttention
-from onboard.rules.recurrent import recurrent_caches
+from onboard.rules.state_builders import STATE_BUILDERS
 
 
 def layer_for(facts: Facts, label: str, index: int) -> Layer:
@@ -87,5 +87,5 @@ BUILDERS: dict[str, Callable[[Facts, int], tuple[CacheSpec, ...]]] = {
     "full_attention": _full,
     "sliding_attention": _sliding,
     "chunked_attention": _chunked,
-    "linear_attention": recurrent_caches,
+    **STATE_BUILDERS,
 }

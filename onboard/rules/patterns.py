@@ -10,13 +10,15 @@ from collections.abc import Callable
 
 from onboard.errors import LayerCountMismatch, WindowMissing
 from onboard.facts import Facts
+from onboard.rules.counts import layer_count
+from onboard.rules.recurrent_patterns import RECURRENT_READERS, named
 
 FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
 
 
 def labels(facts: Facts) -> tuple[str, ...]:
     """One label a layer. Raises LayerCountMismatch where a list does not have one entry a layer."""
-    count = facts.need("num_hidden_layers", "says how many layers there are")
+    count = layer_count(facts)
     for reader in READERS:
         answer = reader(facts, count)
         if answer is not None:
@@ -31,7 +33,7 @@ def labels(facts: Facts) -> tuple[str, ...]:
 
 def _layer_types(facts: Facts, count: int) -> tuple[str, ...] | None:
     types = facts.get("layer_types") if facts.has("layer_types") else None
-    return None if types is None else tuple(types)
+    return None if types is None else named(facts, types, "layer_types")
 
 
 def _full_attention_interval(facts: Facts, count: int) -> tuple[str, ...] | None:
@@ -74,6 +76,7 @@ def _chunks(facts: Facts, count: int) -> tuple[str, ...] | None:
 
 READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (
     _layer_types,
+    *RECURRENT_READERS,
     _full_attention_interval,
     _window_switch,
     _window_pattern,

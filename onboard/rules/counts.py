@@ -1,0 +1,39 @@
+"""How many layers there are, where a family counts them in its own way."""
+
+from __future__ import annotations
+
+from onboard.errors import LayerCountMismatch
+from onboard.facts import Facts
+
+_LISTS = ("layers_block_type", "hybrid_override_pattern")
+_STACKS_WITHOUT_A_COUNT = {"nemotron_h": 4}  # transformers 5.24 NemotronHConfig: the default pattern's length
+
+
+def layer_count(facts: Facts) -> int:
+    """Layers of the stack. Raises LayerCountMismatch where a pattern and the count disagree.
+
+    Nemotron-H files may leave the count to the pattern (transformers 5.24 NemotronHConfig). LongCat-Flash counts
+    double blocks, each with two attentions (LongcatFlashConfig.num_hidden_layers is 2 x num_layers).
+    """
+    if facts.get("zero_expert_num") is not None and facts.get("double_block_layers") is not None:
+        blocks = facts.get("double_block_layers")
+        return int(facts.record("num_hidden_layers", 2 * blocks, "2 attentions x num_layers double blocks"))
+    listed = next((name for name in _LISTS if facts.has(name)), None)
+    if listed is not None:
+        length = len(facts.get(listed))
+        if not facts.has("num_hidden_layers"):
+            return int(facts.record("num_hidden_layers", length, f"entries of {listed}"))
+        if facts.get("num_hidden_layers") != length:
+            raise LayerCountMismatch(
+                f"{listed} has {length} entries for {facts.get('num_hidden_layers')} layers",
+                path=facts.prefix + listed,
+                value=length,
+                hint="one entry a layer",
+            )
+    elif facts.find("num_hidden_layers") is None:
+        model_type = facts.text.get("model_type")
+        if isinstance(model_type, str) and model_type in _STACKS_WITHOUT_A_COUNT:
+            return int(
+                facts.record("num_hidden_layers", _STACKS_WITHOUT_A_COUNT[model_type], "the class's own pattern")
+            )
+    return int(facts.need("num_hidden_layers", "says how many layers there are"))

@@ -1,0 +1,92 @@
+"""Layers with several caches: attention beside a state, and layers that read another layer's cache."""
+
+from __future__ import annotations
+
+from onboard.errors import FieldInvalid
+from onboard.facts import Facts
+from onboard.layers import CacheSpec, Heads, SharedWith
+from onboard.rules.recurrent import recurrent_caches
+from onboard.states import CompressedConvAttention, FourConvs, PerLayerEmbedding, StateCache
+
+
+def hybrid_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """Full attention and a state."""
+    return _beside(facts, index, "full_attention")
+
+
+def hybrid_sliding_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """Windowed attention and a state."""
+    return _beside(facts, index, "sliding_attention")
+
+
+def _beside(facts: Facts, index: int, label: str) -> tuple[CacheSpec, ...]:
+    from onboard.rules.geometry import BUILDERS
+
+    _zamba_head_dim(facts)
+    attention = BUILDERS[label](facts, index)
+    return attention + _state(facts, index, attention)
+
+
+def _state(facts: Facts, index: int, attention: tuple[CacheSpec, ...]) -> tuple[CacheSpec, ...]:
+    """ZAYA's and Inkling's states follow from the attention's own heads; any other is a mechanism of its own."""
+    heads = next((cache for cache in attention if isinstance(cache, Heads)), None)
+    if heads is not None and facts.get("cca_time0") is not None:
+        return (_compressed_convolution(facts, heads),)
+    if heads is not None and facts.get("sconv_kernel_size") is not None:
+        return (
+            FourConvs(
+                k_channels=heads.num_kv_heads * heads.k_dim,
+                v_channels=heads.num_kv_heads * heads.v_dim,
+                hidden_size=facts.need("hidden_size"),
+                conv_kernel=facts.need("sconv_kernel_size"),
+            ),
+        )
+    return recurrent_caches(facts, index)
+
+
+def _compressed_convolution(facts: Facts, heads: Heads) -> StateCache:
+    """q and k run through two convolutions; half of each value comes from the token before (transformers 5.24 `zaya`)."""
+    queries = facts.need("num_attention_heads")
+    return CompressedConvAttention(
+        channels=(queries + heads.num_kv_heads) * heads.k_dim,
+        columns=facts.need("cca_time0") - 1 + facts.need("cca_time1") - 1,
+        delayed_v_dim=heads.num_kv_heads * heads.v_dim // 2,
+    )
+
+
+def _zamba_head_dim(facts: Facts) -> None:
+    """Zamba's attention reads hidden states and embeddings side by side: its heads share twice the hidden size."""
+    if facts.get("zamba_mamba_heads") is None:
+        return
+    stated, heads = facts.get("attention_head_dim"), facts.need("num_attention_heads")
+    if stated is None:
+        width = facts.get("attention_hidden_size") or 2 * facts.need("hidden_size")
+        if width % heads:
+            raise FieldInvalid(
+                f"{heads} heads do not divide {width}", path=facts.prefix + "num_attention_heads", value=heads
+            )
+        stated = width // heads
+        facts.caution("defaulted-field", "attention_head_dim", f"not stated; 2 x hidden_size / heads = {stated}")
+    facts.record("head_dim", stated, "attention_head_dim, or 2 x hidden_size / heads")
+
+
+def yoco_cross_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """The upper half of a YOCO stack reads the one full-attention layer's cache (Phi-4-mini-flash)."""
+    return (SharedWith(facts.need("num_hidden_layers") // 2 + 1),)
+
+
+def ngram_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """What an n-gram embedding layer keeps beside its own caches; `ple_layer_ids` count from 1.
+
+    Source: transformers 5.24 `models/qwen4_exp` (Qwen4ExpTextPLELayer, Qwen4ExpTextNGramEmbedding).
+    """
+    if index + 1 not in (facts.get("ple_layer_ids") or ()):
+        return ()
+    ngram = facts.need("ngram_size")
+    return (
+        PerLayerEmbedding(
+            channels=facts.need("hidden_size") * facts.need("hc_count"),
+            columns=(facts.need("ple_conv_kernel_size") - 1) * ngram,
+            num_context_ids=ngram - 1,
+        ),
+    )

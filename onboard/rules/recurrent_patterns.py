@@ -1,0 +1,244 @@
+"""Which layers are recurrent: one reader for each way in which configs write it.
+
+Every reader answers with one label a layer, or None where its field is absent. Labels are transformers' names;
+`RENAMES` holds the older and the other names for them. Sources: transformers 5.24 `models/*/configuration_*.py`,
+and, where a family has no class there, its vLLM model file, as named on each reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onboard.errors import FieldInvalid, LayerCountMismatch, UnknownLayerKind
+from onboard.facts import Facts
+from onboard.rules.compressed import ratio_labels
+from onboard.rules.default_patterns import default_labels
+from onboard.rules.recurrent_labels import CONV, FULL, HYBRID, HYBRID_SLIDING, LINEAR, MLP, MOE, SLIDING
+
+# Another name for a label -> the label. transformers 5.24 `remap_legacy_layer_types`; the files themselves.
+RENAMES: dict[str, str] = {
+    "mamba": LINEAR,
+    "mamba2": LINEAR,
+    "recurrent": LINEAR,
+    "linear": LINEAR,
+    "kda": LINEAR,
+    "short_conv": CONV,
+    "attention": FULL,
+    "full": FULL,
+}
+
+# One character a layer (transformers 5.24 `NemotronHConfig._pattern_to_list`; vLLM 0.33 `models/nemotron_h.py`).
+PATTERN_CHARACTERS: dict[str, str] = {"M": LINEAR, "*": FULL, "E": MOE, "-": MLP}
+
+
+def named(facts: Facts, names: Sequence[Any], path: str) -> tuple[str, ...]:
+    """Labels of a list of names. Raises FieldInvalid where an entry is no text."""
+    for index, name in enumerate(names):
+        if not isinstance(name, str):
+            raise FieldInvalid(
+                f"layer {index} has no name but {name!r}", path=f"{facts.prefix}{path}[{index}]", value=name
+            )
+    return tuple(RENAMES.get(name, name) for name in names)
+
+
+def pattern_labels(facts: Facts, pattern: str, path: str) -> tuple[str, ...]:
+    """Labels of a pattern string. Raises UnknownLayerKind for a character that no layer has."""
+    for index, character in enumerate(pattern):
+        if character not in PATTERN_CHARACTERS:
+            raise UnknownLayerKind(
+                f"character {index} of {path} is {character!r}",
+                path=f"{facts.prefix}{path}[{index}]",
+                value=character,
+                hint="known: " + " ".join(PATTERN_CHARACTERS),
+            )
+    return tuple(PATTERN_CHARACTERS[character] for character in pattern)
+
+
+def indices(facts: Facts, name: str, values: Sequence[Any], count: int, first: int = 0) -> frozenset[int]:
+    """Layer indices, counted from 0, of a list that counts from `first`. Raises where one is no layer."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or not first <= value < count + first:
+            raise FieldInvalid(
+                f"{name} names layer {value!r} of {count} (counted from {first})",
+                path=facts.prefix + name,
+                value=value if isinstance(value, int) else repr(value),
+            )
+    return frozenset(value - first for value in values)
+
+
+def _pattern_string(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`hybrid_override_pattern` (Nemotron-H)."""
+    pattern = facts.get("hybrid_override_pattern")
+    return None if pattern is None else pattern_labels(facts, pattern, "hybrid_override_pattern")
+
+
+def _block_type_list(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`layers_block_type` (Nemotron-H, Zamba)."""
+    if not facts.has("layers_block_type"):
+        return None
+    return named(facts, facts.get("layers_block_type"), "layers_block_type")
+
+
+def _block_cycle(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`block_types`, repeated to the end; its attention is local (RecurrentGemma)."""
+    cycle = facts.get("block_types")
+    if not cycle:
+        return None
+    words = named(facts, cycle, "block_types")
+    local = tuple(SLIDING if word == FULL else word for word in words)
+    return tuple(local[i % len(local)] for i in range(count))
+
+
+def _one_based_lists(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`linear_attn_config` with `kda_layers` and `full_attn_layers`, counted from 1 (Kimi-Linear, Kimi-K3)."""
+    config = facts.get("linear_attn_config")
+    if not config or config.get("kda_layers") is None or config.get("full_attn_layers") is None:
+        return None
+    path = "linear_attn_config"
+    linear = indices(facts, f"{path}.kda_layers", config["kda_layers"], count, first=1)
+    full = indices(facts, f"{path}.full_attn_layers", config["full_attn_layers"], count, first=1)
+    if linear & full or len(linear) + len(full) != count:
+        raise LayerCountMismatch(
+            f"kda_layers and full_attn_layers name {len(linear | full)} of {count} layers, {len(linear & full)} twice",
+            path=facts.prefix + path,
+            value=len(linear | full),
+            hint="each layer, counted from 1, stands in exactly one of the two lists",
+        )
+    return tuple(FULL if i in full else LINEAR for i in range(count))
+
+
+def _numbered_list(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`attn_type_list`: 1 is attention, 0 lightning attention (MiniMax-Text-01, M1; vLLM `models/minimax_text_01.py`).
+
+    MiniMax-M2 keeps the key with ones only.
+    """
+    kinds = facts.get("attn_type_list")
+    if kinds is None:
+        return None
+    for index, kind in enumerate(kinds):
+        if kind not in (0, 1):
+            raise UnknownLayerKind(
+                f"layer {index} has attention type {kind!r}",
+                path=f"{facts.prefix}attn_type_list[{index}]",
+                value=repr(kind),
+                hint="0 is lightning attention, 1 attention",
+            )
+    return tuple(FULL if kind else LINEAR for kind in kinds) if 0 in kinds else None
+
+
+def _period(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`attn_layer_period` and `attn_layer_offset`: attention where i mod period is the offset (Jamba).
+
+    Zamba counts from its fourth layer, its third is a hybrid, and every attention layer keeps its Mamba state.
+    """
+    if facts.has("layer_types"):
+        return None
+    period, offset = facts.get("attn_layer_period"), facts.get("attn_layer_offset")
+    if period is None or offset is None:
+        return None
+    if offset >= period:
+        raise FieldInvalid(
+            "attn_layer_offset reaches attn_layer_period", path=facts.prefix + "attn_layer_offset", value=offset
+        )
+    if facts.get("zamba_mamba_heads") is None:
+        return tuple(FULL if i % period == offset else LINEAR for i in range(count))
+    later = tuple(HYBRID if i % period == offset else LINEAR for i in range(count - 3))
+    return (LINEAR, LINEAR, HYBRID, *later)[:count]
+
+
+def _attention_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`attn_layer_indices`: the attention layers among Mamba layers (Bamba)."""
+    listed = facts.get("attn_layer_indices")
+    if listed is None:
+        return None
+    full = indices(facts, "attn_layer_indices", listed, count)
+    return tuple(FULL if i in full else LINEAR for i in range(count))
+
+
+def _attention_among_convs(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`full_attn_idxs`: the attention layers among convolutions (LFM2)."""
+    listed = facts.get("full_attn_idxs")
+    if listed is None:
+        return None
+    full = indices(facts, "full_attn_idxs", listed, count)
+    return tuple(FULL if i in full else CONV for i in range(count))
+
+
+def _hybrid_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`hybrid_layer_ids`: Mamba layers that also hold the shared attention block's K and V (Zamba 2)."""
+    listed = facts.get("hybrid_layer_ids")
+    if listed is None:
+        return None
+    both = indices(facts, "hybrid_layer_ids", listed, count)
+    return tuple(HYBRID if i in both else LINEAR for i in range(count))
+
+
+def _local_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`local_layer_ids`: the layers with a window, all with convolutions beside (Inkling)."""
+    listed = facts.get("local_layer_ids")
+    if listed is None or facts.get("sconv_kernel_size") is None:
+        return None
+    local = indices(facts, "local_layer_ids", listed, count)
+    return tuple(HYBRID_SLIDING if i in local else HYBRID for i in range(count))
+
+
+def _groups(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`layer_group_size` n: every n-th layer is attention (Ling/Ring 2.5, transformers `bailing_hybrid`).
+
+    Ring linear ends with attention in its incomplete group (vLLM 0.25 `models/bailing_moe_linear.py`).
+    """
+    size = facts.get("layer_group_size")
+    if size is None:
+        return None
+    whole = count if facts.has("short_conv_kernel_size") else count // size * size
+    tail = count if facts.get("group_norm_size") is None else whole
+    return tuple(FULL if (i + 1) % size == 0 or i >= tail else LINEAR for i in range(count))
+
+
+def _steps(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`mamba_step` n: attention in the middle of every n layers, windowed unless listed (PLaMo 2, `is_mamba`)."""
+    step = facts.get("mamba_step")
+    if step is None:
+        return None
+    full = indices(facts, "full_attention_idx", facts.get("full_attention_idx") or (), count)
+    last_only = count <= step // 2
+    attention = {count - 1} if last_only else {i for i in range(count) if i % step == step // 2}
+    return tuple((FULL if i in full else SLIDING) if i in attention else LINEAR for i in range(count))
+
+
+def _global_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`global_attn_idx`: the layers without a window; every layer has a Mamba state beside (Hymba)."""
+    listed = facts.get("global_attn_idx")
+    if listed is None or facts.get("ssm_state_dim") is None:
+        return None
+    full = indices(facts, "global_attn_idx", listed, count)
+    return tuple(HYBRID if i in full else HYBRID_SLIDING for i in range(count))
+
+
+def _all_alike(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """Every layer holds both caches (Falcon-H1), or only a state (Mamba, RWKV, xLSTM)."""
+    if facts.get("mamba_d_ssm") is not None:
+        return (HYBRID,) * count
+    pure = ("pure_state_dim", "qk_dim_factor", "rescale_every", "decay_low_rank_dim", "ssm_cfg")
+    return (LINEAR,) * count if any(facts.get(name) is not None for name in pure) else None
+
+
+RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (
+    ratio_labels,
+    _block_type_list,
+    _pattern_string,
+    _one_based_lists,
+    _numbered_list,
+    _attention_indices,
+    _attention_among_convs,
+    _hybrid_indices,
+    _local_indices,
+    _global_indices,
+    _steps,
+    _period,
+    _groups,
+    _block_cycle,
+    _all_alike,
+    default_labels,
+)
