@@ -1,4 +1,4 @@
-"""Where data lies: the shipped catalogue (beside the packages in a checkout, inside the wheel when installed)."""
+"""Where data lies: the user's catalogue over the shipped one (beside the packages in a checkout, inside the wheel)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ def shipped(folder: str) -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent / folder
 
 
-def user_catalog(explicit: str | None = None) -> Path | None:
-    """The user's catalogue: `--catalog`, else ONBOARD_CATALOG, else none."""
-    chosen = explicit or os.environ.get("ONBOARD_CATALOG")
-    return Path(chosen) if chosen else None
+def user_catalog(explicit: str | None = None) -> Path:
+    """The user's catalogue: `--catalog`, else ONBOARD_CATALOG, else the current folder."""
+    return Path(explicit or os.environ.get("ONBOARD_CATALOG") or ".")
+
+
+def layers_of(folder: str, explicit: str | None = None) -> tuple[Path, ...]:
+    """`folder` in the shipped catalogue and then in the user's, lowest first; one of them where they are the same."""
+    lower, upper = shipped(folder), user_catalog(explicit) / folder
+    try:
+        same = upper.samefile(lower)
+    except OSError:
+        same = False
+    return (lower,) if same else (lower, upper)

@@ -26,7 +26,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         where = self._at.get(cmd_name)
-        return None if where is None else import_module(where).command  # type: ignore[no-any-return]
+        return None if where is None else import_module(where).command
 
 
 def run(group: click.Group) -> None:
@@ -38,7 +38,10 @@ def run(group: click.Group) -> None:
         _complain(refusal.to_json(), as_json)
         sys.exit(refusal.exit_code)
     except click.ClickException as error:
-        _complain({"kind": "UsageError", "path": "", "value": None, "message": error.format_message(), "hint": "see --help"}, as_json)
+        _complain(
+            {"kind": "UsageError", "path": "", "value": None, "message": error.format_message(), "hint": "see --help"},
+            as_json,
+        )
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

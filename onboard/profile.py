@@ -21,12 +21,17 @@ PROFILE_SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceRef:
-    """Where a profile was read: `kind` is hub, folder, file or gguf; `name` a repo id or the file's own name."""
+    """Where a profile was read: `kind` is hub, folder, file or gguf; `name` a repo id or the file's own name.
+
+    `read_from` says in words how ("the Hub", a copy's own source.txt); `location` is what `refresh` opens again.
+    """
 
     kind: str
     name: str
     revision: str | None = None
     config_sha256: str | None = None
+    read_from: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,6 +138,12 @@ class Profile:
                 hint=f"state it in overrides/{self.id}.yaml, or in the config",
             )
         return sourced.value
+
+    def to_json(self) -> dict[str, Any]:
+        """The dictionary of `onboard inspect --json`."""
+        from onboard.inspection import to_json
+
+        return to_json(self)
 
     @cached_property
     def cache_groups(self) -> tuple[tuple[CacheSpec, tuple[int, ...]], ...]:

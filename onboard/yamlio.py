@@ -36,14 +36,18 @@ def load_text(text: str, name: str, *, allow_aliases: bool = False) -> Any:
             if allow_aliases:
                 break
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
-                raise BadYaml(f"{name} uses anchors or aliases, which are not read", path=name, hint="write the value out")
+                raise BadYaml(
+                    f"{name} uses anchors or aliases, which are not read", path=name, hint="write the value out"
+                )
         return YAML(typ="safe", pure=True).load(text)
     except DuplicateKeyError as error:
         raise DuplicateKey(f"{name}: {_first_line(error.problem)}", path=name, hint="keep one of the two") from None
     except (YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark is not None else ""
-        raise BadYaml(f"{name} is not YAML{place}: {_first_line(getattr(error, 'problem', None) or error)}", path=name) from None
+        raise BadYaml(
+            f"{name} is not YAML{place}: {_first_line(getattr(error, 'problem', None) or error)}", path=name
+        ) from None
 
 
 def load(path: Path) -> Any:
@@ -85,7 +89,9 @@ def write_atomic(path: Path, text: str) -> None:
     try:
         fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise NotWritable(f"{path.parent} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR") from None
+        raise NotWritable(
+            f"{path.parent} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR"
+        ) from None
     try:
         with os.fdopen(fd, "w", encoding="utf-8") as handle:
             handle.write(text)
@@ -95,7 +101,9 @@ def write_atomic(path: Path, text: str) -> None:
         Path(temporary).replace(path)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
-        raise NotWritable(f"{path} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR") from None
+        raise NotWritable(
+            f"{path} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR"
+        ) from None
 
 
 def _cache_dir() -> Path:

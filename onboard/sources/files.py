@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from onboard.errors import ConfigMissing, TooLarge
 
@@ -12,8 +13,7 @@ MAX_TEXT_BYTES = 64 * 2**20  # the largest index.json of a real repository is ab
 MAX_RANGE_BYTES = 128 * 2**20  # safetensors' own limit on a header is 100 MB
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """A file of the repository: path with forward slashes, size in bytes (-1 where the listing does not say)."""
 
     path: str

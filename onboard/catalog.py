@@ -1,0 +1,124 @@
+"""The catalogue: which profiles there are, and one of them as it takes effect. A warm start parses no YAML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from onboard.catalog_paths import layers_of, user_catalog
+from onboard.errors import UnknownModel, UsageError
+from onboard.overrides import Outcome, merge, read, refuse_conflicts
+from onboard.profile import Profile
+
+ID = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A catalogued profile: as generated, as it takes effect, what each override did, and the file it came from."""
+
+    generated: Profile
+    effective: Profile
+    outcomes: tuple[Outcome, ...]
+    path: Path
+
+
+def find(model_id: str, catalog: str | None = None) -> Path | None:
+    """The profile file of an id, the user's before the shipped one; None where there is none."""
+    if not ID.match(model_id):
+        return None
+    for folder in reversed(layers_of("profiles", catalog)):
+        path = folder / f"{model_id}.yaml"
+        if path.is_file():
+            return path
+    return None
+
+
+def load(model_id: str, catalog: str | None = None) -> Loaded:
+    """Read and merge. Raises UnknownModel, BadProfile, BadYaml or BadOverride (conflicts are outcomes)."""
+    path = find(model_id, catalog)
+    if path is None:
+        raise unknown_id(model_id, catalog)
+    generated = read_profile(path)
+    effective = generated
+    outcomes: tuple[Outcome, ...] = ()
+    for folder in layers_of("overrides", catalog):
+        file = folder / f"{model_id}.yaml"
+        if file.is_file():
+            effective, some = merge(effective, read(file, model_id))
+            outcomes += some
+    return Loaded(generated, effective, outcomes, path)
+
+
+def effective(model_id: str, catalog: str | None = None) -> Profile:
+    """The profile as it takes effect. Raises BadOverride where overrides contradict each other."""
+    loaded = load(model_id, catalog)
+    refuse_conflicts(loaded.outcomes, f"overrides/{model_id}.yaml")
+    return loaded.effective
+
+
+def read_profile(path: Path) -> Profile:
+    """One profile file as generated. Raises BadYaml or BadProfile, naming file and field."""
+    from onboard.errors import BadProfile
+    from onboard.profile_yaml import from_data
+    from onboard.yamlio import load_cached
+
+    try:
+        profile = from_data(load_cached(path), path.name)
+    except BadProfile as refusal:
+        raise BadProfile(
+            refusal.message, path=f"{path.name}: {refusal.path}", value=refusal.value, hint=refusal.hint
+        ) from None
+    if profile.id != path.stem:
+        raise BadProfile(
+            f"{path.name} holds the id {profile.id!r}",
+            path=f"{path.name}: id",
+            value=profile.id,
+            hint=f"id: {path.stem}",
+        )
+    return profile
+
+
+def ids(catalog: str | None = None) -> list[str]:
+    """Every id, sorted."""
+    found = {p.stem for folder in layers_of("profiles", catalog) for p in _yaml_files(folder)}
+    return sorted(i for i in found if ID.match(i))
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    try:
+        return [p for p in folder.iterdir() if p.suffix == ".yaml" and not p.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def check_id(model_id: str) -> str:
+    """An id that a user gave. Raises UsageError where it cannot be a file's name."""
+    if not ID.match(model_id):
+        raise UsageError(
+            f"{model_id[:80]!r} cannot be an id",
+            path="--id",
+            value=model_id[:80],
+            hint="lower-case letters, digits, dots and dashes: qwen3.6-27b",
+        )
+    return model_id
+
+
+def unknown_id(model_id: str, catalog: str | None = None) -> UnknownModel:
+    """The refusal of an id that no catalogue has, with the nearest ones."""
+    from difflib import get_close_matches
+
+    known = ids(catalog)
+    near = get_close_matches(model_id, known, n=3, cutoff=0.4)
+    hint = (
+        "did you mean " + ", ".join(near) + "?"
+        if near
+        else "`onboard list` shows the ids; `onboard add SOURCE` adds one"
+    )
+    return UnknownModel(
+        f"no profile is called {model_id[:80]!r} in {user_catalog(catalog)} or the shipped catalogue",
+        path="ID",
+        value=model_id[:80],
+        hint=hint,
+    )
