@@ -10,6 +10,8 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "mtp_hybrid_override_pattern": Field(("mtp_hybrid_override_pattern",), "str"),
     "layers_block_type": Field(("layers_block_type",), "list"),
     "mtp_layers_block_type": Field(("mtp_layers_block_type",), "list"),
+    "mtp_layer_types": Field(("mtp_layer_types",), "list"),
+    "mtp_local_layer_ids": Field(("mtp_local_layer_ids",), "list"),
     "block_types": Field(("block_types", "_block_types"), "list"),
     "attn_layer_period": count("attn_layer_period", high=100_000),
     "attn_layer_offset": count("attn_layer_offset", high=100_000, low=0),
@@ -94,6 +96,7 @@ RECURRENT_FIELDS: dict[str, Field] = {
     # --- compressed attention (DeepSeek-V4 class) ---
     "compress_ratios": Field(("compress_ratios",), "list"),
     "compress_rates": Field(("compress_rates",), "dict"),
+    "grouped_output_rank": count("o_lora_rank"),
     "compressed_index_head_dim": count("index_head_dim"),
     "compress_rate_csa": count("compress_rate_csa"),
     "compress_rate_hca": count("compress_rate_hca"),

@@ -33,5 +33,5 @@ def derive_layers(facts: Facts) -> Derived:
 
     names = labels(facts)
     layers = tuple(layer_for(facts, label, index) for index, label in enumerate(names))
-    layers = unroll(facts, modify(facts, layers))
-    return Derived(layers, mtp_layers(facts, layers))
+    layers = modify(facts, layers)
+    return Derived(unroll(facts, layers), mtp_layers(facts, layers, names))

@@ -10,17 +10,24 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid, UnknownLayerKind
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Compressed, Indexer, WindowAttention
-from onboard.rules.recurrent_labels import COMPRESSED_SPARSE, HEAVILY_COMPRESSED, SLIDING
+from onboard.rules.recurrent_labels import COMPRESSED_SPARSE, HEAVILY_COMPRESSED, WINDOW_K
 from onboard.states import CompressorOverlap
 
 # Tokens an entry covers -> the layer's kind (transformers 5.24 `_COMPRESS_RATIO_TO_LAYER_TYPE`).
-RATIO_LABELS = {0: SLIDING, 1: SLIDING, 4: COMPRESSED_SPARSE, 128: HEAVILY_COMPRESSED}
+RATIO_LABELS = {0: WINDOW_K, 1: WINDOW_K, 4: COMPRESSED_SPARSE, 128: HEAVILY_COMPRESSED}
 _RATES = {COMPRESSED_SPARSE: "compress_rate_csa", HEAVILY_COMPRESSED: "compress_rate_hca"}
 
 
 def is_compressed(facts: Facts) -> bool:
-    """Whether the config is of the class: it states ratios or rates."""
-    return any(facts.get(name) is not None for name in ("compress_ratios", "compress_rates"))
+    """Whether the config is of the class: ratios or rates are stated, or its grouped output projection."""
+    return any(facts.get(name) is not None for name in ("compress_ratios", "compress_rates", "grouped_output_rank"))
+
+
+def compressed_layer_types(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`layer_types` of the class, where a sliding layer keeps one tensor for K and V."""
+    if not facts.has("layer_types") or not is_compressed(facts):
+        return None
+    return tuple(WINDOW_K if label == "sliding_attention" else label for label in facts.get("layer_types"))
 
 
 def ratio_labels(facts: Facts, count: int) -> tuple[str, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onboard.errors import LayerCountMismatch
 from onboard.facts import Facts
+from onboard.rules.recurrent_labels import MLP
 
 _LISTS = ("layers_block_type", "hybrid_override_pattern")
 _STACKS_WITHOUT_A_COUNT = {"nemotron_h": 4}  # transformers 5.24 NemotronHConfig: the default pattern's length
@@ -18,6 +19,9 @@ def layer_count(facts: Facts) -> int:
     if facts.get("zero_expert_num") is not None and facts.get("double_block_layers") is not None:
         blocks = facts.get("double_block_layers")
         return int(facts.record("num_hidden_layers", 2 * blocks, "2 attentions x num_layers double blocks"))
+    if pairs_attention_and_mlp(facts):
+        blocks = facts.need("num_hidden_layers")
+        return int(facts.record("num_hidden_layers", blocks // 2, "attention and MLP blocks / 2"))
     listed = next((name for name in _LISTS if facts.has(name)), None)
     if listed is not None:
         length = len(facts.get(listed))
@@ -37,3 +41,8 @@ def layer_count(facts: Facts) -> int:
                 facts.record("num_hidden_layers", _STACKS_WITHOUT_A_COUNT[model_type], "the class's own pattern")
             )
     return int(facts.need("num_hidden_layers", "says how many layers there are"))
+
+
+def pairs_attention_and_mlp(facts: Facts) -> bool:
+    """Whether `layer_types` lists each layer's MLP as an entry of its own (transformers 5.24 DoryConfig)."""
+    return facts.get("n_recurrent_loops") is not None and facts.has("layer_types") and MLP in facts.get("layer_types")

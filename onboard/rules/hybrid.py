@@ -45,7 +45,7 @@ def _state(facts: Facts, index: int, attention: tuple[CacheSpec, ...]) -> tuple[
 
 
 def _compressed_convolution(facts: Facts, heads: Heads) -> StateCache:
-    """q and k run through two convolutions; half of each value comes from the token before (transformers 5.24 `zaya`)."""
+    """q and k run through two convolutions; half of each value is the token before's (transformers 5.24 `zaya`)."""
     queries = facts.need("num_attention_heads")
     return CompressedConvAttention(
         channels=(queries + heads.num_kv_heads) * heads.k_dim,

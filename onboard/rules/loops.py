@@ -5,6 +5,7 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import Layer
+from onboard.rules.counts import pairs_attention_and_mlp
 from onboard.rules.recurrent import nested_int
 
 
@@ -25,7 +26,7 @@ def _again(facts: Facts, layers: tuple[Layer, ...], start: int, end: int, passes
 
 
 def _loop_range(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """`loop_layer_index_start` to `_end`, `loop_num_passes` times; or `loop_config` (transformers 5.24 `inkling2_loop`)."""
+    """Layers `loop_layer_index_start` to `_end`, `loop_num_passes` times (transformers 5.24 `inkling2_loop`)."""
     config = facts.get("loop_config") or {}
     if not config and facts.get("loop_passes") is None:
         return layers
@@ -47,7 +48,7 @@ def _recurrent_section(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, 
     loops = facts.get("n_recurrent_loops")
     if loops is None or facts.get("recurrent_kv_cache_mode") == "last_loop":
         return layers
-    scale = facts.need("num_hidden_layers") // len(layers)  # attention and MLP listed apart count twice
+    scale = 2 if pairs_attention_and_mlp(facts) else 1
     start = facts.need("n_input_layers") // scale
     stated = facts.get("n_recurrent_layers")
     size = len(layers) - start - facts.need("n_output_layers") // scale if stated is None else stated // scale

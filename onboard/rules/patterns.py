@@ -11,7 +11,8 @@ from collections.abc import Callable
 from onboard.errors import LayerCountMismatch, WindowMissing
 from onboard.facts import Facts
 from onboard.rules.counts import layer_count
-from onboard.rules.recurrent_patterns import RECURRENT_READERS, named
+from onboard.rules.default_patterns import default_labels
+from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, named
 
 FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
 
@@ -75,9 +76,11 @@ def _chunks(facts: Facts, count: int) -> tuple[str, ...] | None:
 
 
 READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (
+    *LIST_READERS,
     _layer_types,
     *RECURRENT_READERS,
     _full_attention_interval,
+    default_labels,
     _window_switch,
     _window_pattern,
     _window_everywhere,

@@ -66,7 +66,7 @@ def short_conv_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
 
 
 def _gated_delta_net(facts: Facts) -> StateCache:
-    """As stated. OLMo-hybrid's class fills what is not: the attention's heads, keys of 3/4 of a head, values twice that."""
+    """As stated. OLMo-hybrid's class fills what is not: attention heads, keys of 3/4 of a head, values twice that."""
     derived = facts.get("linear_allow_neg_eigval") is not None
     k_heads, v_heads = facts.get("linear_num_key_heads"), facts.get("linear_num_value_heads")
     k_dim, v_dim = facts.get("linear_key_head_dim"), facts.get("linear_value_head_dim")
@@ -259,7 +259,7 @@ def _rwkv4(facts: Facts) -> StateCache:
 
 
 def _rwkv5(facts: Facts) -> StateCache:
-    """RWKV 5 and 6: `attention_hidden_size` in heads of `head_size` (the repositories' modeling_rwkv5.py, _rwkv6.py)."""
+    """RWKV 5 and 6: `attention_hidden_size` in heads of `head_size` (the repositories' modeling_rwkv5.py)."""
     hidden, size = facts.need("hidden_size"), facts.get("rwkv_head_size") or 64
     return RwkvMatrix((facts.get("attention_hidden_size") or hidden) // size, size, hidden)
 
@@ -284,7 +284,7 @@ def ssm_dtype(facts: Facts) -> str:
 def nested_int(
     facts: Facts, config: Mapping[str, Any], path: str, key: str, fallback: str = "", default: int | None = None
 ) -> int:
-    """A whole number inside a nested mapping, else the flat field `fallback`, else `default`. Raises where none is one."""
+    """A whole number inside a nested mapping, else the flat field `fallback`, else `default`. Raises where none is."""
     value = config.get(key)
     if value is None and fallback:
         value = facts.get(fallback)

@@ -15,3 +15,4 @@ MLP = "mlp"
 COMPRESSED_SPARSE = "compressed_sparse_attention"
 HEAVILY_COMPRESSED = "heavily_compressed_attention"
 YOCO_CROSS = "yoco_cross"
+WINDOW_K = "sliding_shared_key_value"  # one tensor for K and V (DeepSeek-V4)

@@ -12,8 +12,8 @@ from typing import Any
 
 from onboard.errors import FieldInvalid, LayerCountMismatch, UnknownLayerKind
 from onboard.facts import Facts
-from onboard.rules.compressed import ratio_labels
-from onboard.rules.default_patterns import default_labels
+from onboard.rules.compressed import compressed_layer_types, ratio_labels
+from onboard.rules.counts import pairs_attention_and_mlp
 from onboard.rules.recurrent_labels import CONV, FULL, HYBRID, HYBRID_SLIDING, LINEAR, MLP, MOE, SLIDING
 
 # Another name for a label -> the label. transformers 5.24 `remap_legacy_layer_types`; the files themselves.
@@ -78,6 +78,18 @@ def _block_type_list(facts: Facts, count: int) -> tuple[str, ...] | None:
     if not facts.has("layers_block_type"):
         return None
     return named(facts, facts.get("layers_block_type"), "layers_block_type")
+
+
+def _pairs(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`layer_types` with an entry for each layer's MLP behind its attention (Dory)."""
+    if not pairs_attention_and_mlp(facts):
+        return None
+    entries = named(facts, facts.get("layer_types"), "layer_types")
+    if any(entry != MLP for entry in entries[1::2]):
+        raise UnknownLayerKind(
+            "layer_types mixes pairs of attention and mlp with other entries", path=facts.prefix + "layer_types"
+        )
+    return entries[::2]
 
 
 def _block_cycle(facts: Facts, count: int) -> tuple[str, ...] | None:
@@ -224,6 +236,9 @@ def _all_alike(facts: Facts, count: int) -> tuple[str, ...] | None:
     return (LINEAR,) * count if any(facts.get(name) is not None for name in pure) else None
 
 
+# Readers that know a family's own meaning of `layer_types`, asked before the list is taken as it stands.
+LIST_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (_pairs, compressed_layer_types)
+
 RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (
     ratio_labels,
     _block_type_list,
@@ -240,5 +255,4 @@ RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = 
     _groups,
     _block_cycle,
     _all_alike,
-    default_labels,
 )

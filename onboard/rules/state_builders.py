@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from onboard.facts import Facts
 from onboard.layers import CacheSpec
-from onboard.rules.compressed import compressed_sparse, heavily_compressed
+from onboard.rules.compressed import compressed_sparse, heavily_compressed, window_only
 from onboard.rules.hybrid import hybrid_caches, hybrid_sliding_caches, yoco_cross_caches
 from onboard.rules.recurrent import recurrent_caches, short_conv_caches
 from onboard.rules.recurrent_labels import (
@@ -18,6 +18,7 @@ from onboard.rules.recurrent_labels import (
     LINEAR,
     MLP,
     MOE,
+    WINDOW_K,
     YOCO_CROSS,
 )
 
@@ -34,6 +35,7 @@ STATE_BUILDERS: dict[str, Callable[[Facts, int], tuple[CacheSpec, ...]]] = {
     HYBRID_SLIDING: hybrid_sliding_caches,
     COMPRESSED_SPARSE: compressed_sparse,
     HEAVILY_COMPRESSED: heavily_compressed,
+    WINDOW_K: window_only,
     YOCO_CROSS: yoco_cross_caches,
     MOE: _nothing,
     MLP: _nothing,
