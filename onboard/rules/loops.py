@@ -6,7 +6,7 @@ from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import Layer
 from onboard.rules.counts import pairs_attention_and_mlp
-from onboard.rules.recurrent import nested_int
+from onboard.rules.nested import nested_int
 
 
 def unroll(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -14,7 +14,7 @@ from onboard.errors import FieldInvalid, LayerCountMismatch, UnknownLayerKind
 from onboard.facts import Facts
 from onboard.rules.compressed import compressed_layer_types, ratio_labels
 from onboard.rules.counts import pairs_attention_and_mlp
-from onboard.rules.recurrent_labels import CONV, FULL, HYBRID, HYBRID_SLIDING, LINEAR, MLP, MOE, SLIDING
+from onboard.rules.recurrent_labels import CONV, FULL, HYBRID, HYBRID_SLIDING, LINEAR, MLP, MOE, SLIDING, YOCO_CROSS
 
 # Another name for a label -> the label. transformers 5.24 `remap_legacy_layer_types`; the files themselves.
 RENAMES: dict[str, str] = {
@@ -228,6 +228,21 @@ def _global_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
     return tuple(HYBRID if i in full else HYBRID_SLIDING for i in range(count))
 
 
+def _half_of_a_yoco(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`mb_per_layer` n: Mamba on every n-th layer, and a stack whose upper half keeps nothing of its own.
+
+    Up to the middle attention is windowed, the layer behind it is full, and all later attention reads that one
+    (Phi-4-mini-flash, SambaY; vLLM 0.25 `models/phi4flash.py`).
+    """
+    step = facts.get("mb_per_layer")
+    if step is None:
+        return None
+    half = count // 2
+    lower = SLIDING if facts.get("sliding_window") else FULL
+    attention = [lower if i < half else FULL if i == half + 1 else YOCO_CROSS for i in range(count)]
+    return tuple((LINEAR if i <= half else MLP) if i % step == 0 else attention[i] for i in range(count))
+
+
 def _all_alike(facts: Facts, count: int) -> tuple[str, ...] | None:
     """Every layer holds both caches (Falcon-H1), or only a state (Mamba, RWKV, xLSTM)."""
     if facts.get("mamba_d_ssm") is not None:
@@ -250,6 +265,7 @@ RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = 
     _hybrid_indices,
     _local_indices,
     _global_indices,
+    _half_of_a_yoco,
     _steps,
     _period,
     _groups,
