@@ -51,6 +51,8 @@ FORMATS: dict[str, KvFormat] = {
         KvFormat("fp8_per_token_head", lambda k, v: k + v + 8, _VLLM, (8, 9), element_bits=8),
         KvFormat("int4_per_token_head", lambda k, v: (k + v) // 2 + 8, _VLLM, (8, 0), element_bits=4),
         KvFormat("nvfp4", lambda k, v: k // 2 + k // 16 + v // 2 + v // 16, _VLLM | _SGL, (10, 0), element_bits=4),
+        KvFormat("fp4_mx_block16", lambda k, v: k // 2 + k // 16 + v // 2 + v // 16, _SGL, element_bits=4),
+        KvFormat("mxfp8", lambda k, v: k + v + k // 32 + v // 32, _SGL, element_bits=8),
         KvFormat("nvfp4_4over6", lambda k, v: k // 2 + k // 16 + v // 2 + v // 16, _VLLM, (10, 0), element_bits=4),
         KvFormat("turboquant_k8v4", lambda k, v: _even(k + -(-v // 2) + 4), _VLLM, (8, 0), exempt_ends=2, element_bits=6),
         KvFormat("turboquant_4bit_nc", lambda k, v: _even(k // 2 + 2 + v // 2 + 4), _VLLM, (8, 0), exempt_ends=2, element_bits=4),
@@ -68,7 +70,7 @@ FORMATS: dict[str, KvFormat] = {
 ALIASES: dict[str, str] = {
     "bfloat16": "bf16", "float16": "fp16", "f16": "fp16", "half": "fp16", "float32": "f32",
     "fp8": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "k8v4": "turboquant_k8v4", "tq3": "turboquant_3bit_nc",
-    "int8": "int8_per_token_head",
+    "fp4_e2m1": "fp4_mx_block16", "int8": "int8_per_token_head",
 }  # fmt: skip
 
 

@@ -66,6 +66,7 @@ class Plan:
     chunked_prefill_size: int | None = None
     max_total_tokens: int | None = None
     data_parallel_size: int = 1
+    max_mamba_cache_size: int | None = None
     # --- planning extras of the specification (reporting only) ---
     include_draft_kv: bool = False
     draft_kv_gb: float | None = None

@@ -40,7 +40,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         budget_bytes=budget,
         headroom_bytes=budget - minimum + sum(t.bytes for t in fixed if not t.inside_budget),
         verdict=_verdict(cache, reasons),
-        reasons=reasons,
+        reasons=reasons + (cache.tight or ()),
         notes=resolved.notes + cache.notes,
         calibration=_calibration(profile),
         devices=engine.devices(profile, resolved, terms, cache),
@@ -57,6 +57,8 @@ def _verdict(cache: CachePlan, reasons: tuple[Reason, ...]) -> str:
     """FAIL: the engine would not start. TIGHT: it starts and cannot hold what was asked. PASS otherwise."""
     if reasons:
         return "FAIL"
+    if cache.tight is not None:
+        return "TIGHT" if cache.tight else "PASS"
     return "TIGHT" if cache.asked.total + sum(t.bytes for t in cache.fixed) > cache.pool.bytes else "PASS"
 
 

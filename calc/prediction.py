@@ -129,6 +129,7 @@ class CachePlan:
     state_bytes_per_sequence: int = 0
     window_bytes_per_sequence: int = 0
     reasons: tuple[Reason, ...] = ()
+    tight: tuple[Reason, ...] | None = None  # why it holds less than asked, from pools that cannot trade; None: bytes decide
     notes: tuple[Note, ...] = ()
     explain: tuple[tuple[str, str], ...] = ()  # (part name, line of arithmetic)
 

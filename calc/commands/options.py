@@ -121,6 +121,7 @@ PLAN_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option("--mamba-full-memory-ratio", type=click.FloatRange(0, 100), help="SGLang: state pool by KV pool."),
     _option("--chunked-prefill-size", type=click.IntRange(-1, 2**31), help="SGLang: tokens of one prefill chunk."),
     _option("--max-total-tokens", type=_COUNT, help="SGLang: cap on the pool's tokens."),
+    _option("--max-mamba-cache-size", type=_COUNT, help="SGLang: state slots of a hybrid model."),
     _flag("--disable-radix-cache", help="SGLang: no prefix reuse."),
     _flag("--include-draft-kv", help="Add --draft-kv-gb to the breakdown."),
     _option("--draft-kv-gb", type=click.FloatRange(0, 1e6), help="Draft KV per card in GB (10^9), for the breakdown."),

@@ -1,0 +1,68 @@
+"""Terms outside the cache, and the budget that weights and pools share.
+
+Source: mem_cache/kv_cache_configurator.py _profile_available_bytes (0.5.23). Memory that is free before the weights are
+loaded is learned from boots: on RTX 3090s at TP 2 it is 22.82 to 22.91 GiB of 23.58, at TP 1 about 23.1 of 23.5.
+"""
+
+from __future__ import annotations
+
+from calc.engines.sglang.settings import Settings
+from calc.estimates import overhead_terms
+from calc.prediction import Resolved, Term
+from calc.shard import weights_term
+from calc.speculation import speculation
+from onboard.errors import WeightsUnknown
+from onboard.profile import Profile
+
+GIB = 2**30
+# GiB that the CUDA context and collectives take before weights: (low, used, high), one card and several.
+BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.80), "several": (0.60, 0.71, 0.90)}
+
+
+def before_weights_bytes(resolved: Resolved, column: int = 1) -> int:
+    """Bytes taken on each card before weights are loaded."""
+    several = resolved.plan.tensor_parallel_size * resolved.plan.pipeline_parallel_size > 1
+    return round(BEFORE_WEIGHTS["several" if several else "one"][column] * GIB)
+
+
+def budget_bytes(resolved: Resolved, settings: Settings) -> int:
+    """`mem_fraction_static` of what is free before weights: weights, drafter weights, images' reserve and pools share it."""
+    free = resolved.card.usable_bytes - before_weights_bytes(resolved)
+    return int(free * settings.mem_fraction_static)
+
+
+def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tuple[Term, ...]:
+    """Weights, drafter, images' reserve (inside the budget); activation, graphs and runtime (outside)."""
+    terms = [weights_term(profile, resolved)]
+    drafter = _drafter_term(profile, resolved)
+    if drafter is not None:
+        terms.append(drafter)
+    if settings.multimodal_reserve_bytes:
+        terms.append(
+            Term(
+                name="multimodal_reserve", bytes=settings.multimodal_reserve_bytes, origin="default",
+                rule="kept out of the pool's budget for image embeddings (SGLANG_VLM_CACHE_SIZE_MB, or the transport's buffer)",
+            )
+        )  # fmt: skip
+    overhead = overhead_terms(profile, resolved)
+    terms += overhead
+    if not any(t.name == "runtime" for t in overhead):
+        terms.append(
+            Term(
+                name="runtime", bytes=before_weights_bytes(resolved), low_bytes=before_weights_bytes(resolved, 0),
+                high_bytes=before_weights_bytes(resolved, 2), inside_budget=False, origin="anchor",
+                rule="CUDA context and collectives, taken before the weights are loaded",
+            )
+        )  # fmt: skip
+    return tuple(terms)
+
+
+def _drafter_term(profile: Profile, resolved: Resolved) -> Term | None:
+    """A separate drafter's weights are loaded before the pool is sized, so they count against the budget."""
+    spec = speculation(profile, resolved.plan)
+    if spec is None or spec.weights_bytes == 0:
+        return None
+    if spec.weights_bytes is None:
+        raise WeightsUnknown(f"the weights of drafter {spec.name} are not known", path="--drafter-gb", hint="give --drafter-gb X (10^9 bytes)")
+    shares = resolved.plan.tensor_parallel_size
+    return Term(name="drafter", bytes=-(-spec.weights_bytes // shares), rule=f"{spec.weights_bytes} / {shares} cards", origin="override")

@@ -1,0 +1,54 @@
+"""The dtype of the cache and of recurrent state, `auto` included.
+
+Source: mem_cache/kv_cache_dtype.py, arg_groups/overrides.py _dsa_kv_cache_dtype_default and configs/mamba_utils.py
+mamba2_state_dtype of the 0.5.23 wheel.
+"""
+
+from __future__ import annotations
+
+from calc.cards import Card
+from calc.engines.sglang.layout import DTYPE_BYTES, has_indexer, is_compressed, is_latent
+from calc.engines.sglang.versions import Rules
+from calc.kv_formats import kv_format
+from calc.plan import Plan
+from onboard.errors import UsageError
+from onboard.profile import Profile
+
+MODEL_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp16", "float": "fp16"}
+
+
+def kv_dtype(profile: Profile, plan: Plan, card: Card, rules: Rules) -> str:
+    """The format's name. float32 models are served at float16; a checkpoint that declares FP8 KV gets it."""
+    if is_compressed(profile.layers):
+        return "fp8_e4m3"
+    if plan.kv_cache_dtype != "auto":
+        return kv_format(plan.kv_cache_dtype).name
+    if is_latent(profile.layers) and has_indexer(profile.layers):
+        return "fp8_e4m3" if card.compute_capability[0] >= 10 else "bf16"
+    if profile.fact("checkpoint_kv_dtype") == "fp8" and rules.first >= (0, 5, 2):
+        return "fp8_e4m3"
+    return MODEL_DTYPES.get(str(profile.fact("dtype") or "float16").removeprefix("torch."), "bf16")
+
+
+def kv_problem(name: str, card: Card) -> str | None:
+    """Why this engine cannot use the format on this card, or None."""
+    form = kv_format(name)
+    if "sglang" not in form.engines:
+        return f"SGLang has no KV format called {name}"
+    if name == "nvfp4" and (0, 0) < card.compute_capability < (10, 0):
+        return f"nvfp4 KV needs compute capability 10.0, {card.name} has {card.compute_capability[0]}.{card.compute_capability[1]}"
+    return None
+
+
+def state_dtype(profile: Profile, plan: Plan) -> str:
+    """float32 unless `mamba_ssm_dtype` says otherwise; a field of another spelling is not read by SGLang."""
+    if plan.mamba_ssm_cache_dtype not in (None, "auto"):
+        if plan.mamba_ssm_cache_dtype not in DTYPE_BYTES:
+            raise UsageError(
+                "recurrent state is kept in float32, bfloat16 or float16", path="--mamba-ssm-dtype", value=plan.mamba_ssm_cache_dtype
+            )
+        return str(plan.mamba_ssm_cache_dtype)
+    stated = profile.facts.get("ssm_dtype")
+    if stated is not None and stated.where.rpartition(".")[2] == "mamba_ssm_dtype" and stated.value in DTYPE_BYTES:
+        return str(stated.value)
+    return "float32"

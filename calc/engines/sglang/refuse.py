@@ -1,0 +1,53 @@
+"""Knobs SGLang does not have, and what keeps it from starting before any memory is counted."""
+
+from __future__ import annotations
+
+from calc.engines.sglang import knowledge
+from calc.plan import Plan
+from calc.prediction import Reason
+from onboard.errors import UnknownKnob
+from onboard.layers import Compressed
+from onboard.profile import Profile
+from onboard.states import StateCache
+from onboard.tp import tp_problem
+
+COMMON = frozenset({
+    "engine", "card", "vram_gib", "gpus", "weights", "weights_gb", "drafter", "drafter_gb", "activation_model", "include_draft_kv",
+    "draft_kv_gb", "compressed_layers", "compression_ratio", "compressed_head_dim", "indexer_ratio_layers",
+    "indexer_compress_ratio", "indexer_head_dim", "indexer_format",
+})  # fmt: skip
+KNOBS = frozenset({
+    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_model_len", "max_num_seqs",
+    "kv_cache_dtype", "kv_cache_memory_bytes", "enable_prefix_caching", "enforce_eager", "disable_hybrid_kv_cache_manager",
+    "language_model_only", "mamba_ssm_cache_dtype", "num_speculative_tokens", "max_loras", "max_lora_rank", "mem_fraction_static",
+    "page_size", "swa_full_tokens_ratio", "mamba_full_memory_ratio", "disable_radix_cache", "chunked_prefill_size", "max_total_tokens",
+    "max_mamba_cache_size",
+})  # fmt: skip
+INSTEAD = {
+    "gpu_memory_utilization": "--mem-fraction-static", "block_size": "--page-size", "max_num_batched_tokens": "--chunked-prefill-size",
+    "batch_size": "--chunked-prefill-size", "cache_type_k": "--kv-cache-dtype", "swa_full": "--swa-full-tokens-ratio 1",
+}  # fmt: skip
+
+
+def check_knobs(plan: Plan) -> None:
+    """Raises UnknownKnob, naming SGLang's own option where it has one."""
+    for name, value in plan.given().items():
+        if name not in KNOBS | COMMON:
+            option = "--" + name.replace("_", "-")
+            raise UnknownKnob(f"SGLang has no {option}", path=option, value=value, hint=f"it has {INSTEAD[name]}" if name in INSTEAD else "")
+
+
+def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
+    """TP that does not divide, DP attention that does not divide TP, a hybrid that SGLang has no model for."""
+    reasons = []
+    problem = tp_problem(profile, plan.tensor_parallel_size)
+    if problem:
+        reasons.append(Reason("tp", problem))
+    if plan.tensor_parallel_size % plan.data_parallel_size:
+        reasons.append(Reason("tp", f"--dp {plan.data_parallel_size} does not divide --tp {plan.tensor_parallel_size}"))
+    recurrent = any(isinstance(c, StateCache) for x in profile.layers for c in x.caches)
+    compressed = any(isinstance(c, Compressed) for x in profile.layers for c in x.caches)
+    if recurrent and not compressed and not knowledge.listed(profile.architectures, knowledge.NATIVE_STATE):
+        names = ", ".join(profile.architectures) or "an architecture that the config does not name"
+        reasons.append(Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback keeps no recurrent state"))
+    return tuple(reasons)
