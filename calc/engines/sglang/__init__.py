@@ -37,7 +37,9 @@ class Sglang:
             text = ".".join(map(str, rules.first))
             notes.append(Note("version-rules", f"rules of SGLang {text} stand in for {'.'.join(map(str, number))}"))
         if plan.mem_fraction_static is None:
-            notes.append(Note("default", f"mem_fraction_static not given: {settings.mem_fraction_static:.3f} on this card"))
+            notes.append(
+                Note("default", f"mem_fraction_static not given: {settings.mem_fraction_static:.3f} on this card")
+            )
         filled = replace(
             plan, max_model_len=settings.context_length, page_size=settings.page_size, mem_fraction_static=settings.mem_fraction_static,
             chunked_prefill_size=settings.chunked_prefill_size, swa_full_tokens_ratio=settings.swa_full_tokens_ratio,
@@ -57,7 +59,9 @@ class Sglang:
     def cache(self, profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePlan:
         return cache.cache_plan(profile, resolved, pool_bytes)
 
-    def devices(self, profile: Profile, resolved: Resolved, terms: tuple[Term, ...], cache: CachePlan) -> tuple[Device, ...]:
+    def devices(
+        self, profile: Profile, resolved: Resolved, terms: tuple[Term, ...], cache: CachePlan
+    ) -> tuple[Device, ...]:
         return ()
 
 

@@ -63,6 +63,15 @@ def _drafter_term(profile: Profile, resolved: Resolved) -> Term | None:
     if spec is None or spec.weights_bytes == 0:
         return None
     if spec.weights_bytes is None:
-        raise WeightsUnknown(f"the weights of drafter {spec.name} are not known", path="--drafter-gb", hint="give --drafter-gb X (10^9 bytes)")
+        raise WeightsUnknown(
+            f"the weights of drafter {spec.name} are not known",
+            path="--drafter-gb",
+            hint="give --drafter-gb X (10^9 bytes)",
+        )
     shares = resolved.plan.tensor_parallel_size
-    return Term(name="drafter", bytes=-(-spec.weights_bytes // shares), rule=f"{spec.weights_bytes} / {shares} cards", origin="override")
+    return Term(
+        name="drafter",
+        bytes=-(-spec.weights_bytes // shares),
+        rule=f"{spec.weights_bytes} / {shares} cards",
+        origin="override",
+    )

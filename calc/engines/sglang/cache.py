@@ -46,7 +46,9 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
     budget = pool_bytes if state is None else int(state.rest_gib * pools.GIB)
     tokens = _tokens(resolved, settings, rules, model, budget)
     state_cap = None if state is None else state.slots // settings.state_slots_per_request
-    requested = None if settings.requested is None else max(1, settings.requested // settings.attention_data_parallel_size)
+    requested = (
+        None if settings.requested is None else max(1, settings.requested // settings.attention_data_parallel_size)
+    )
     running = pools.running_requests(
         tokens=max(tokens.full, tokens.window if not tokens.full else 0), context_len=settings.context_length, requested=requested,
         state_cap=state_cap, by_tokens=rules.min_requests_by_tokens,
@@ -97,7 +99,9 @@ def _states(resolved: Resolved, settings: Settings, rules: Rules, model: Model, 
 def _tokens(resolved: Resolved, settings: Settings, rules: Rules, model: Model, budget: int) -> pools.Tokens:
     page, limit = settings.page_size, resolved.plan.max_total_tokens
     if not settings.hybrid_swa:
-        return pools.single_pool(budget, model.full_cell, page, limit if model.full_cell else limit or settings.context_length)
+        return pools.single_pool(
+            budget, model.full_cell, page, limit if model.full_cell else limit or settings.context_length
+        )
     if _capped(settings, model):
         cap = pools.window_request_cap(
             requests=max(1, (settings.requested or 1) // settings.attention_data_parallel_size), window=model.window or 0, page=page,
@@ -126,20 +130,37 @@ def _refusals(
     reasons = [Reason("kv_dtype", problem)] if problem else []
     held = tokens.full or tokens.window
     if pool_bytes <= 0:
-        reasons.append(Reason("memory", f"weights leave no memory for the cache under mem_fraction_static {settings.mem_fraction_static:.3f}"))
+        reasons.append(
+            Reason(
+                "memory",
+                f"weights leave no memory for the cache under mem_fraction_static {settings.mem_fraction_static:.3f}",
+            )
+        )
     elif state is not None and (state.slots <= 0 or running <= 0):
         reasons.append(
-            Reason("state_slots", f"{max(0, state.slots)} state slots, and each request takes {settings.state_slots_per_request}")
+            Reason(
+                "state_slots",
+                f"{max(0, state.slots)} state slots, and each request takes {settings.state_slots_per_request}",
+            )
         )
     elif state is not None and state.rest_gib <= 0:
         reasons.append(Reason("memory", "state slots leave no memory for the KV pool"))
     elif held <= 0:
         reasons.append(Reason("memory", "the pool holds not one page; raise mem_fraction_static"))
-    elif settings.hybrid_swa and rules.swa == "direct" and model.window is not None and model.full_cell and not _capped(settings, model):
+    elif (
+        settings.hybrid_swa
+        and rules.swa == "direct"
+        and model.window is not None
+        and model.full_cell
+        and not _capped(settings, model)
+    ):
         floor = model.window + settings.page_size
         if floor >= tokens.window:
             reasons.append(
-                Reason("window_pool", f"the window pool holds {tokens.window} tokens and one request needs more than {floor} (window + page)")
+                Reason(
+                    "window_pool",
+                    f"the window pool holds {tokens.window} tokens and one request needs more than {floor} (window + page)",
+                )
             )
     return tuple(reasons)
 
@@ -180,13 +201,24 @@ def _window(model: Model, length: int) -> int:
 
 
 def _tight(
-    settings: Settings, model: Model, tokens: pools.Tokens, state: pools.States | None, running: int, asked: int, held: int
+    settings: Settings,
+    model: Model,
+    tokens: pools.Tokens,
+    state: pools.States | None,
+    running: int,
+    asked: int,
+    held: int,
 ) -> tuple[Reason, ...]:
     """What a started engine cannot hold: its pools do not trade with each other."""
     page, length = settings.page_size, settings.context_length
     found = []
     if asked * pools.ceil_to(length, page) > held:
-        found.append(Reason("tokens", f"{asked} x {length} tokens were asked for, the pool holds {held}: longer requests are refused or wait"))
+        found.append(
+            Reason(
+                "tokens",
+                f"{asked} x {length} tokens were asked for, the pool holds {held}: longer requests are refused or wait",
+            )
+        )
     if asked > running:
         found.append(Reason("running_requests", f"{asked} sequences were asked for, at most {running} run at once"))
     if settings.hybrid_swa and tokens.full and asked * min(length, _window(model, length) + page) > tokens.window:
@@ -194,7 +226,9 @@ def _tight(
     return tuple(found)
 
 
-def _caches(settings: Settings, model: Model, tokens: pools.Tokens, state: pools.States | None) -> tuple[PoolCache, ...]:
+def _caches(
+    settings: Settings, model: Model, tokens: pools.Tokens, state: pools.States | None
+) -> tuple[PoolCache, ...]:
     page, full, window, slot = settings.page_size, model.layout.full, model.layout.window, model.layout.slot
     found = []
     if full.cell:
@@ -215,7 +249,9 @@ def _caches(settings: Settings, model: Model, tokens: pools.Tokens, state: pools
         )  # fmt: skip
     if state is not None:
         slots = max(0, state.slots)
-        found.append(PoolCache(name="state", num_layers=slot.num_layers, num_slots=slots, bytes=(slots + 1) * slot.bytes))
+        found.append(
+            PoolCache(name="state", num_layers=slot.num_layers, num_slots=slots, bytes=(slots + 1) * slot.bytes)
+        )
     if model.charge.row is not None:
         row, rows = model.charge.row, (tokens.full or tokens.window) + page
         found.append(
@@ -227,7 +263,9 @@ def _caches(settings: Settings, model: Model, tokens: pools.Tokens, state: pools
     return tuple(found)
 
 
-def _kept(settings: Settings, model: Model, tokens: pools.Tokens, state: pools.States | None, running: int) -> tuple[Term, ...]:
+def _kept(
+    settings: Settings, model: Model, tokens: pools.Tokens, state: pools.States | None, running: int
+) -> tuple[Term, ...]:
     """What is held whatever is asked: padding rows and slots, the request table, drafter rows that nothing was charged for."""
     page, draft = settings.page_size, settings.speculative_num_draft_tokens
     rows = page * (model.layout.full.cell + model.layout.window.cell)
@@ -244,12 +282,23 @@ def _kept(settings: Settings, model: Model, tokens: pools.Tokens, state: pools.S
         if pad > 0:
             kept.append(Term(name="state_padding_slot", bytes=pad, rule="one slot more than is handed out"))
         if state.speculative_bytes:
-            kept.append(Term(name="state_speculative", bytes=state.speculative_bytes, rule=f"intermediate states of {draft} draft tokens"))
+            kept.append(
+                Term(
+                    name="state_speculative",
+                    bytes=state.speculative_bytes,
+                    rule=f"intermediate states of {draft} draft tokens",
+                )
+            )
     row, charge_ = model.charge.row, model.charge
     if row is not None and not (charge_.full or charge_.window or charge_.beside):
         held = (tokens.full or tokens.window) + page
         kept.append(
-            Term(name="drafter_kv", bytes=held * row.cell, inside_budget=False, rule=f"{held} tokens x {row.cell} B, allocated and not charged")
+            Term(
+                name="drafter_kv",
+                bytes=held * row.cell,
+                inside_budget=False,
+                rule=f"{held} tokens x {row.cell} B, allocated and not charged",
+            )
         )
     return tuple(kept)
 
@@ -268,7 +317,9 @@ def _extra(model: Model, settings: Settings, state: pools.States | None, running
             "state_conv_bytes": rows * slot.conv_bytes, "state_ssm_bytes": rows * slot.ssm_bytes,
         }  # fmt: skip
         if settings.speculative_num_draft_tokens:
-            found["state_intermediate_ssm_bytes"] = (running + 1) * settings.speculative_num_draft_tokens * slot.ssm_bytes
+            found["state_intermediate_ssm_bytes"] = (
+                (running + 1) * settings.speculative_num_draft_tokens * slot.ssm_bytes
+            )
     return found
 
 
@@ -276,9 +327,16 @@ def _notes(settings: Settings, length: int, held: int) -> tuple[Note, ...]:
     notes = []
     if held < length:
         notes.append(
-            Note("pool-below-context", f"SGLang starts, but the pool holds {held} tokens: a request may be {held} tokens long, not {length}")
+            Note(
+                "pool-below-context",
+                f"SGLang starts, but the pool holds {held} tokens: a request may be {held} tokens long, not {length}",
+            )
         )
-    if settings.hybrid_swa is False and settings.speculative_algorithm == "NEXTN" and not settings.drafter_charged_layers:
+    if (
+        settings.hybrid_swa is False
+        and settings.speculative_algorithm == "NEXTN"
+        and not settings.drafter_charged_layers
+    ):
         notes.append(Note("drafter-not-charged", "the built-in head's cache is allocated on top of the budget"))
     return tuple(notes)
 

@@ -14,7 +14,9 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     k = compressed.kinds(profile.layers)
     requests = max(1, (settings.requested or compressed.REQUESTS) // settings.attention_data_parallel_size)
     ratio, draft = settings.swa_full_tokens_ratio, settings.speculative_num_draft_tokens
-    sized = compressed.size(pool_bytes, k, requests=requests, ratio=ratio, draft_tokens=draft, limit=resolved.plan.max_total_tokens)
+    sized = compressed.size(
+        pool_bytes, k, requests=requests, ratio=ratio, draft_tokens=draft, limit=resolved.plan.max_total_tokens
+    )
     running = running_requests(
         tokens=sized.full, context_len=settings.context_length, requested=requests, state_cap=None, by_tokens=True
     )
@@ -25,9 +27,15 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     )
     reasons = []
     if pool_bytes <= 0 or sized.full <= 0:
-        reasons.append(Reason("memory", "the pools hold not one page; raise mem_fraction_static or lower max_running_requests"))
+        reasons.append(
+            Reason("memory", "the pools hold not one page; raise mem_fraction_static or lower max_running_requests")
+        )
     elif k.window + compressed.PAGE >= sized.window:
-        reasons.append(Reason("window_pool", f"the window pool's {sized.window} tokens hold no request (window {k.window} + page 256)"))
+        reasons.append(
+            Reason(
+                "window_pool", f"the window pool's {sized.window} tokens hold no request (window {k.window} + page 256)"
+            )
+        )
     tight = []
     if asked_for * ceil_to(length, compressed.PAGE) > sized.full:
         tight.append(Reason("tokens", f"{asked_for} x {length} tokens were asked for, the pool holds {sized.full}"))

@@ -46,7 +46,11 @@ def drafting(profile: Profile, plan: Plan) -> Drafting:
         return Drafting(algorithm, spec)
     if algorithm == "NEXTN":
         counted = profile.facts.get("num_mtp_layers")
-        return Drafting(algorithm, spec, len(spec.layers) if counted is not None and "num_nextn_predict_layers" in counted.where else 0)
+        return Drafting(
+            algorithm,
+            spec,
+            len(spec.layers) if counted is not None and "num_nextn_predict_layers" in counted.where else 0,
+        )
     return Drafting(algorithm, spec, len(spec.layers))
 
 

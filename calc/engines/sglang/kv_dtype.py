@@ -45,7 +45,9 @@ def state_dtype(profile: Profile, plan: Plan) -> str:
     if plan.mamba_ssm_cache_dtype not in (None, "auto"):
         if plan.mamba_ssm_cache_dtype not in DTYPE_BYTES:
             raise UsageError(
-                "recurrent state is kept in float32, bfloat16 or float16", path="--mamba-ssm-dtype", value=plan.mamba_ssm_cache_dtype
+                "recurrent state is kept in float32, bfloat16 or float16",
+                path="--mamba-ssm-dtype",
+                value=plan.mamba_ssm_cache_dtype,
             )
         return str(plan.mamba_ssm_cache_dtype)
     stated = profile.facts.get("ssm_dtype")

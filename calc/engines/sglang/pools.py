@@ -36,7 +36,15 @@ def single_pool(budget: int, cell: int, page: int, limit: int | None = None) -> 
 
 
 def two_pools(
-    budget: int, full_cell: int, window_cell: int, ratio: float, page: int, *, by_total: bool, limit: int | None, extra: int = 0
+    budget: int,
+    full_cell: int,
+    window_cell: int,
+    ratio: float,
+    page: int,
+    *,
+    by_total: bool,
+    limit: int | None,
+    extra: int = 0,
 ) -> Tokens:
     """A whole pool and a window pool of `ratio` its tokens. `by_total` is 0.5.9's way: one token total first.
 
@@ -65,7 +73,9 @@ def window_request_cap(*, requests: int, window: int, page: int, chunk: int, dra
     return (trailing + decode) * requests + (2 if overlap else 1) * chunk + page
 
 
-def capped_window(budget: int, full_cell: int, window_cell: int, cap: int, page: int, limit: int | None, extra: int = 0) -> Tokens:
+def capped_window(
+    budget: int, full_cell: int, window_cell: int, cap: int, page: int, limit: int | None, extra: int = 0
+) -> Tokens:
     """The window pool at its worst case, the rest of the budget to the whole pool."""
     window = ceil_to(cap, page)
     whole = floor_to(int((budget - window * window_cell) // (full_cell + extra)), page)

@@ -34,7 +34,12 @@ def check_knobs(plan: Plan) -> None:
     for name, value in plan.given().items():
         if name not in KNOBS | COMMON:
             option = "--" + name.replace("_", "-")
-            raise UnknownKnob(f"SGLang has no {option}", path=option, value=value, hint=f"it has {INSTEAD[name]}" if name in INSTEAD else "")
+            raise UnknownKnob(
+                f"SGLang has no {option}",
+                path=option,
+                value=value,
+                hint=f"it has {INSTEAD[name]}" if name in INSTEAD else "",
+            )
 
 
 def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
@@ -49,5 +54,7 @@ def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
     compressed = any(isinstance(c, Compressed) for x in profile.layers for c in x.caches)
     if recurrent and not compressed and not knowledge.listed(profile.architectures, knowledge.NATIVE_STATE):
         names = ", ".join(profile.architectures) or "an architecture that the config does not name"
-        reasons.append(Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback keeps no recurrent state"))
+        reasons.append(
+            Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback keeps no recurrent state")
+        )
     return tuple(reasons)

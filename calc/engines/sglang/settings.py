@@ -62,7 +62,9 @@ class Settings:
         return cls(**{f.name: derived[f.name] for f in fields(cls)})
 
 
-def settle(profile: Profile, plan: Plan, card: Card, version: Version, rules: Rules, algorithm: str | None, drafted: int) -> Settings:
+def settle(
+    profile: Profile, plan: Plan, card: Card, version: Version, rules: Rules, algorithm: str | None, drafted: int
+) -> Settings:
     """Fill every knob. `algorithm` and `drafted` (layers charged for a drafter) come from `draft`."""
     archs, layers = profile.architectures, profile.layers
     dp, radix = plan.data_parallel_size, radix_cache(plan)
@@ -73,7 +75,9 @@ def settle(profile: Profile, plan: Plan, card: Card, version: Version, rules: Ru
     chunk, max_bs = tier(rules, card.nvidia_smi_mib, plan.tensor_parallel_size)
     chunk = chunk if plan.chunked_prefill_size is None else plan.chunked_prefill_size
     max_bs = min(max_bs, requested) if plan.max_num_seqs is not None and requested else max_bs
-    prefill = [] if not _prefill_graph(profile, plan, multimodal) else prefill_graph_sizes(_prefill_max(archs, chunk, plan))
+    prefill = (
+        [] if not _prefill_graph(profile, plan, multimodal) else prefill_graph_sizes(_prefill_max(archs, chunk, plan))
+    )
     extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
     overlap = extra or not any(isinstance(c, StateCache) for x in layers for c in x.caches) or is_compressed(layers)
     load = Load(
@@ -126,7 +130,9 @@ def page_size(profile: Profile, card: Card, algorithm: str | None, draft_tokens:
     if is_latent(layers):
         return 64 if knowledge.listed(archs, knowledge.PAGED_LATENT_SM100) else 1
     states = any(isinstance(c, StateCache) for c in caches)
-    if knowledge.listed(archs, knowledge.UNPAGED_SM100) or (states and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)):
+    if knowledge.listed(archs, knowledge.UNPAGED_SM100) or (
+        states and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
+    ):
         return 1
     if algorithm is not None and _steps(archs)[1] > 1:
         return 1  # a draft tree wider than one runs on flashinfer
@@ -178,12 +184,18 @@ def _hybrid_swa(profile: Profile, plan: Plan, rules: Rules) -> bool:
     kinds = {k for x in profile.layers for k in x.kinds()}
     windows = bool(kinds & {"window", "chunked"})
     return windows and (
-        knowledge.listed(profile.architectures, knowledge.HYBRID_SWA[rules.swa_architectures]) or bool(profile.fact("is_hybrid_swa"))
+        knowledge.listed(profile.architectures, knowledge.HYBRID_SWA[rules.swa_architectures])
+        or bool(profile.fact("is_hybrid_swa"))
     )
 
 
 def _swa_ratio(plan: Plan, archs: tuple[str, ...], layers: tuple[Layer, ...]) -> float:
-    return _ratio(plan.swa_full_tokens_ratio, archs, knowledge.SWA_RATIO, compressed.WINDOW_RATIO if is_compressed(layers) else 0.8)
+    return _ratio(
+        plan.swa_full_tokens_ratio,
+        archs,
+        knowledge.SWA_RATIO,
+        compressed.WINDOW_RATIO if is_compressed(layers) else 0.8,
+    )
 
 
 def _ratio(given: float | None, archs: tuple[str, ...], table: dict[str, float], default: float) -> float:
