@@ -57,6 +57,10 @@ class Plan:
     n_gpu_layers: int | None = None
     tensor_split: tuple[float, ...] | None = None
     n_cpu_moe: int | None = None
+    cpu_moe: bool = False
+    no_kv_offload: bool = False
+    n_outputs_max: int | None = None
+    fit_target_mib: int | None = None
     # --- SGLang ---
     mem_fraction_static: float | None = None
     page_size: int | None = None
