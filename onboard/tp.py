@@ -1,13 +1,14 @@
 """Which tensor-parallel sizes a model can be split into.
 
 Source: vLLM 0.33 `num_heads % tp == 0`, KV heads divide or replicate (`models/llama.py:150-160`), and the MLP's
-column-parallel width must divide.
+column-parallel width must divide. So must the heads and groups of recurrent states (`mamba_utils.py`, `mamba_mixer2.py`).
 """
 
 from __future__ import annotations
 
 from onboard.layers import Heads
 from onboard.profile import Profile
+from onboard.states import StateCache
 
 MAX_TP = 64
 
@@ -28,4 +29,6 @@ def tp_problem(profile: Profile, tp: int) -> str | None:
     for spec, indices in profile.cache_groups:
         if isinstance(spec, Heads) and spec.num_kv_heads % tp and tp % spec.num_kv_heads:
             return f"{spec.num_kv_heads} KV heads (layer {indices[0]}) neither divide by {tp} nor replicate to it"
+        if isinstance(spec, StateCache) and (why := spec.undivided(tp)) is not None:
+            return f"{why} (layer {indices[0]})"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
@@ -33,9 +34,13 @@ class StateCache(CacheSpec):
         """The tensors that one of `tp` cards holds for one sequence."""
         raise NotImplementedError
 
-    def heads(self) -> int:
-        """What `tp` must divide, 1 where the state is not split."""
-        return 1
+    def undivided(self, tp: int) -> str | None:
+        """Why `tp` cards cannot share the state, or None."""
+        return next((f"{n} {what} do not divide by {tp}" for what, n in self.divided().items() if n % tp), None)
+
+    def divided(self) -> Mapping[str, int]:
+        """What TP cuts: the thing's name and how many of them there are. Empty where every card keeps all."""
+        return {}
 
     def state_elements(self) -> int:
         return sum(t.elements for t in self.tensors())

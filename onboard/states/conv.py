@@ -6,6 +6,7 @@ qwen4_exp,deepseek_v4}/modeling_*.py`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,8 +21,8 @@ class ShortConv(StateCache):
     channels: int
     conv_kernel: int
 
-    def heads(self) -> int:
-        return self.channels
+    def divided(self) -> Mapping[str, int]:
+        return {"channels": self.channels}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         return (StateTensor("conv", (self.channels // tp, self.conv_kernel - 1)),)

@@ -6,6 +6,7 @@ Shapes: vLLM 0.33 `model_executor/layers/mamba/mamba_utils.py` MambaStateShapeCa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,8 +25,8 @@ class GatedDeltaNet(StateCache):
     conv_kernel: int
     ssm_dtype: str = "model"
 
-    def heads(self) -> int:
-        return self.num_k_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"key heads": self.num_k_heads, "value heads": self.num_v_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         channels = 2 * self.num_k_heads * self.k_dim + self.num_v_heads * self.v_dim
@@ -45,8 +46,8 @@ class KimiDelta(StateCache):
     conv_kernel: int
     ssm_dtype: str = "float32"
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"KDA heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         heads = self.num_heads // tp
@@ -64,8 +65,8 @@ class LightningAttention(StateCache):
     num_heads: int
     head_dim: int
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         return (StateTensor("ssm", (self.num_heads // tp, self.head_dim, self.head_dim)),)
@@ -81,8 +82,8 @@ class XLstm(StateCache):
     v_dim: int
     ssm_dtype: str = "float32"
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         heads = self.num_heads // tp
@@ -120,8 +121,8 @@ class RwkvMatrix(StateCache):
     head_dim: int
     hidden_size: int
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         return (
@@ -140,8 +141,8 @@ class Retention(StateCache):
     k_dim: int
     v_dim: int
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         return (StateTensor("ssm", (self.num_heads // tp, self.k_dim, self.v_dim), "float32"),)

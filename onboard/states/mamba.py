@@ -6,6 +6,7 @@ Shapes: vLLM 0.33 `model_executor/layers/mamba/mamba_utils.py` MambaStateShapeCa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +23,8 @@ class Mamba1(StateCache):
     conv_kernel: int
     ssm_dtype: str = "model"
 
-    def heads(self) -> int:
-        return self.inner_dim
+    def divided(self) -> Mapping[str, int]:
+        return {"inner channels": self.inner_dim}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         inner = self.inner_dim // tp
@@ -44,8 +45,8 @@ class MambaHeads(StateCache):
     conv_kernel: int
     ssm_dtype: str = "model"
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        return {"Mamba heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         heads = self.num_heads // tp
@@ -59,8 +60,8 @@ class MambaHeads(StateCache):
 class Mamba2(StateCache):
     """Mamba 2 and its hybrids: heads x head_dim x state, and columns of d_inner + 2 x groups x state channels.
 
-    Where TP does not divide the groups each card keeps whole ones, so the sum over cards grows (vLLM and SGLang).
-    PLaMo 2 convolves d_inner alone: `num_groups` 0.
+    A single group goes whole to every card, so the sum over cards grows; several must divide (vLLM 0.33
+    `mamba_mixer2.py`). PLaMo 2 convolves d_inner alone: `num_groups` 0.
     """
 
     family: ClassVar[str] = "mamba2"
@@ -71,8 +72,9 @@ class Mamba2(StateCache):
     conv_kernel: int
     ssm_dtype: str = "model"
 
-    def heads(self) -> int:
-        return self.num_heads
+    def divided(self) -> Mapping[str, int]:
+        groups = {"Mamba groups": self.num_groups} if self.num_groups > 1 else {}
+        return {"Mamba heads": self.num_heads, **groups}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
         groups = self.num_groups + extra_groups(self.num_groups, tp)
@@ -85,4 +87,4 @@ class Mamba2(StateCache):
 
 def extra_groups(num_groups: int, tp: int) -> int:
     """Groups added so that each of `tp` cards has its own (vLLM `extra_groups_for_head_shards`)."""
-    return 0 if num_groups % tp == 0 else tp - num_groups
+    return 0 if num_groups % tp == 0 else max(0, tp - num_groups)
