@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from calc.kv_formats import formats_of, kv_format
 from calc.plan import Plan
@@ -22,12 +23,43 @@ def next_steps(profile: Profile, plan: Plan, prediction: Prediction) -> tuple[No
     asked = prediction.resolved.plan
     verb = "fits" if require == "start" else "holds what was asked"
     found = [
+        *_one_knob(profile, plan, prediction, require, verb),
         _shorter(profile, plan, require, verb),
         _narrower(profile, plan, prediction, require, verb),
         _more_utilisation(profile, plan, asked.gpu_memory_utilization, require, verb),
         _wider(profile, plan, require, verb),
     ]
     return tuple(Note("next-step", text) for text in found if text)
+
+
+# One change of one knob, in the order a user would rather make it. A knob the engine lacks is passed over.
+KNOBS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
+    ("max_num_batched_tokens", (4096, 8192, 16384), "--max-num-batched-tokens {}"),
+    ("max_num_seqs", (128, 64, 32, 16, 8, 4, 2, 1), "--max-num-seqs {}"),
+    ("enable_prefix_caching", (False,), "--no-enable-prefix-caching"),
+    ("enforce_eager", (True,), "--enforce-eager"),
+)
+
+
+def _one_knob(profile: Profile, plan: Plan, prediction: Prediction, require: str, verb: str) -> list[str]:
+    """The mildest value of each knob that is enough. Sequences the user asked for are left alone."""
+    used = prediction.resolved.plan
+    found = []
+    for name, values, flag in KNOBS:
+        now = getattr(used, name)
+        if now is None or (name == "max_num_seqs" and plan.max_num_seqs is not None):
+            continue
+        for value in values:
+            if (
+                value == now
+                or (name == "max_num_seqs" and value > now)
+                or (name == "max_num_batched_tokens" and value < now)
+            ):
+                continue
+            if _try(profile, replace(plan, **{name: value}), require):
+                found.append(f"{verb} with " + flag.format(value))
+                break
+    return found
 
 
 def _try(profile: Profile, plan: Plan, require: str) -> bool:

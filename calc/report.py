@@ -124,8 +124,15 @@ def verdict_line(prediction: Prediction) -> str:
 
 
 def print_notes(notes: Iterable[Note]) -> None:
-    for note in notes:
-        click.echo(f"  {note.kind}: {note.message}")
+    """What to do next first, then what to know, then the defaults on one line."""
+    listed = list(notes)
+    for wanted in ("next-step", ""):
+        for note in listed:
+            if (note.kind == wanted) or (not wanted and note.kind not in ("next-step", "default")):
+                click.echo(f"  {note.kind}: {note.message}")
+    defaults = "; ".join(n.message for n in listed if n.kind == "default")
+    if defaults:
+        click.echo(f"  defaults: {defaults}")
 
 
 def print_breakdown(title: str, found: Sequence[Bucket], scope: str) -> None:
