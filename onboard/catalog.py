@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onboard.catalog_paths import layers_of, user_catalog
 from onboard.errors import UnknownModel, UsageError
 from onboard.overrides import Outcome, merge, read, refuse_conflicts
 from onboard.profile import Profile
+from onboard.unknowns import unknowns
 
 ID = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}$")
 
@@ -48,6 +49,8 @@ def load(model_id: str, catalog: str | None = None) -> Loaded:
         if file.is_file():
             effective, some = merge(effective, read(file, model_id))
             outcomes += some
+    if outcomes:
+        effective = replace(effective, unknowns=unknowns(effective))
     return Loaded(generated, effective, outcomes, path)
 
 

@@ -1,4 +1,4 @@
-"""What both command lines share: lazy commands, and the one place where a Refusal becomes an exit code."""
+"""What both command lines share: lazy commands, and the one place where an error becomes text and an exit code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -30,32 +31,80 @@ class LazyGroup(click.Group):
 
 
 def run(group: click.Group) -> None:
-    """Run a group; print refusals as one paragraph (JSON under --json) and exit with the contract's code."""
-    as_json = "--json" in sys.argv
+    """Run a group and exit with the contract's code. An error is one paragraph, or JSON; never a traceback."""
+    sys.exit(_run(group))
+
+
+def _run(group: click.Group) -> int:
+    as_json = wants_json(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every answer
     try:
         code = group.main(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except Refusal as refusal:
-        _complain(refusal.to_json(), as_json)
-        sys.exit(refusal.exit_code)
+        complain(refusal.to_json(), as_json)
+        return refusal.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.ClickException as error:
-        _complain(
-            {"kind": "UsageError", "path": "", "value": None, "message": error.format_message(), "hint": "see --help"},
+        context = getattr(error, "ctx", None)
+        hint = f"see {context.command_path} --help" if context is not None else "see --help"
+        complain(_error("UsageError", error.format_message(), hint), as_json)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # the reader went away; point the descriptor elsewhere so that the interpreter's own flush stays silent
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        message = error.strerror or str(error)
+        complain(
+            _error("Unreadable", message, "check the path and its permissions", str(error.filename or "")), as_json
+        )
+        return 3
+    except Exception as error:
+        if os.environ.get("ONBOARD_TRACEBACK"):
+            raise
+        complain(
+            _error(
+                "Defect",
+                f"{type(error).__name__}: {error}"[:500],
+                "a defect here, please report it; ONBOARD_TRACEBACK=1 shows where",
+            ),
             as_json,
         )
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  the reader went away; nothing more to say
-        sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 3
 
 
-def _complain(error: dict[str, Any], as_json: bool) -> None:
+def wants_json(arguments: list[str]) -> bool:
+    """Whether the command line asks for JSON, however far it got."""
+    return (
+        "--json" in arguments
+        or "--format=json" in arguments
+        or ("--format", "json") in pairwise(arguments)
+    )
+
+
+def complain(error: dict[str, Any], as_json: bool) -> None:
+    """Print an error: JSON on standard output, or one paragraph on standard error."""
     if as_json:
         click.echo(json.dumps({"error": error}))
         return
     value = "" if error["value"] is None else f" (value: {error['value']})"
     place = f"{error['path']}: " if error["path"] else ""
     hint = f"\n  {error['hint']}" if error["hint"] else ""
-    click.echo(f"{error['kind']}: {place}{error['message']}{value}{hint}", err=True)
+    click.echo(clean(f"{error['kind']}: {place}{error['message']}{value}{hint}"), err=True)
+
+
+def clean(text: str) -> str:
+    """Text from a file, without characters that a terminal would act on."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def _error(kind: str, message: str, hint: str, path: str = "") -> dict[str, Any]:
+    return {"kind": kind, "path": path, "value": None, "message": message, "hint": hint}

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from onboard.errors import BadProfile
 
 T = TypeVar("T")
+PACK_FROM = 8
+MAX_UNPACKED = 100_000
 
 
 def build(cls: type[T], given: Mapping[str, Any], path: str, **ready: Any) -> T:
@@ -86,3 +88,24 @@ def frozen(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(frozen(v) for v in value)
     return {k: frozen(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def packed(value: Any) -> Any:
+    """`listed`, with a long list that repeats itself written once: {repeat: 10, of: [a, a, b]}."""
+    plain = listed(value)
+    if not isinstance(plain, list) or len(plain) < PACK_FROM:
+        return plain
+    for period in range(1, len(plain) // 2 + 1):
+        if len(plain) % period == 0 and plain == plain[:period] * (len(plain) // period):
+            return {"repeat": len(plain) // period, "of": plain[:period]}
+    return plain
+
+
+def unpacked(value: Any, path: str) -> Any:
+    """The inverse of `packed`, frozen. Raises BadProfile where the list would be absurdly long."""
+    if isinstance(value, Mapping) and set(value) == {"repeat", "of"}:
+        times, part = value["repeat"], sequence(value["of"], f"{path}.of")
+        if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times * len(part) <= MAX_UNPACKED:
+            raise BadProfile("repeats too often", path=f"{path}.repeat", value=times)
+        return frozen(list(part) * times)
+    return frozen(value)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from onboard import ranges
 from onboard.errors import BadProfile, Caution, Refusal
 from onboard.layers import Layer, spec_from_dict, spec_to_dict
-from onboard.plain_data import build, frozen, listed, mapping, sane, sequence, text
+from onboard.plain_data import build, frozen, listed, mapping, packed, sane, sequence, text, unpacked
 from onboard.profile import (
     PROFILE_SCHEMA_VERSION,
     Deployment,
@@ -63,7 +63,7 @@ def to_data(profile: Profile) -> dict[str, Any]:
         "layers": layers_to_data(profile.layers),
         "mtp_layers": layers_to_data(profile.mtp_layers),
         "facts": {
-            name: {"value": listed(f.value), "origin": f.origin, "where": f.where}
+            name: {"value": packed(f.value), "origin": f.origin, "where": f.where}
             for name, f in sorted(profile.facts.items())
         },
         "weights": [variant_to_data(w) for w in profile.weights],
@@ -213,7 +213,7 @@ def _fact(data: Any, path: str) -> Sourced:
         raise BadProfile(
             f"no origin is called {given['origin']!r}", path=f"{path}.origin", hint="one of " + ", ".join(ORIGINS)
         )
-    return Sourced(sane(frozen(given["value"]), path), given["origin"], text(given["where"], f"{path}.where"))
+    return Sourced(sane(unpacked(given["value"], path), path), given["origin"], text(given["where"], f"{path}.where"))
 
 
 def _each(top: Mapping[str, Any], key: str, build: Callable[[Any, str], T]) -> tuple[T, ...]:

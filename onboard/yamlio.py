@@ -7,9 +7,11 @@ Parsing is slow in pure Python, so a parsed file may be kept as JSON in the user
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +79,85 @@ def load_cached(path: Path) -> Any:
         pass
     data = load_text(text, path.name)
     try:
+        plain = json.dumps(data)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(kept, json.dumps(data))
-    except (OSError, TypeError):
+        write_atomic(kept, plain)
+    except (OSError, TypeError, ValueError):
         pass  # a cache that cannot be written costs time, nothing else
     return data
+
+
+# --- round trip: what a person edits keeps its comments -------------------------------------------------------------
+
+
+def load_round_trip(text: str) -> Any:
+    """Parse with comments. The text must have passed `load_text`, which holds the limits."""
+    return _round_trip().load(text)
+
+
+def dump_round_trip(document: Any) -> str:
+    """Write a document of `load_round_trip` or `block_map`; the same document always gives the same text."""
+    out = io.StringIO()
+    _round_trip().dump(document, out)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())  # ruamel leaves blanks where it folds
+
+
+def block_map(data: dict[str, Any]) -> Any:
+    from ruamel.yaml.comments import CommentedMap
+
+    return CommentedMap(data)
+
+
+def block_seq(data: list[Any]) -> Any:
+    from ruamel.yaml.comments import CommentedSeq
+
+    return CommentedSeq(data)
+
+
+def flow(node: Any) -> Any:
+    """Write `node` on one line, in braces or brackets."""
+    node.fa.set_flow_style()
+    return node
+
+
+def scan_comments(text: str) -> list[str]:
+    """Every comment of a YAML text, without the schema line, in order."""
+    found: list[str] = []
+    quoted: set[int] = set()
+    for token in _round_trip().scan(text):
+        start, end = token.start_mark.index, token.end_mark.index
+        if type(token).__name__ == "ScalarToken":
+            quoted.update(i for i in range(start, end) if text[i] == "#")
+    for line_start, line in _lines(text):
+        for at, letter in enumerate(line):
+            if letter == "#" and line_start + at not in quoted and (at == 0 or line[at - 1] in " \t"):
+                found.append(line[at:].rstrip())
+                break
+    return [c for c in found if not c.startswith("# yaml-language-server")]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield start, line.rstrip("\r\n")
+        start += len(line)
+
+
+def _round_trip() -> Any:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = 116
+    yaml.preserve_quotes = True
+    yaml.indent(mapping=2, sequence=2, offset=0)
+    yaml.representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+    return yaml
 
 
 def write_atomic(path: Path, text: str) -> None:
     """Write beside and rename, so a killed run leaves the old file whole. Raises NotWritable."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise NotWritable(

@@ -1,0 +1,167 @@
+"""`onboard add` and `refresh` without the printing: derive, compare with what stands in the catalogue, write.
+
+Nothing a person wrote is lost. Comments and `notes` stay in the profile file. A value changed by hand moves to the
+override file, where it keeps its effect; what no override can say becomes a note.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from onboard import catalog as catalogue
+from onboard.anchors import anchors_of, count_anchors
+from onboard.catalog_paths import user_catalog
+from onboard.errors import BadProfile, Refusal
+from onboard.hand_edits import Proposal, proposals
+from onboard.profile import Profile
+from onboard.profile_text import render, rewrite
+from onboard.profile_yaml import check_round_trip, from_data, to_data
+from onboard.seal import hand_written, leaves
+from onboard.status import status_of
+from onboard.yamlio import load_text, read_text, write_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that differs between the catalogue's file and what was derived now (None where absent)."""
+
+    path: str
+    old: Any
+    new: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "old": self.old, "new": self.new}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What `add` did: the profile, its file, what changed, what was moved to the override file, and notes kept."""
+
+    profile: Profile
+    path: Path
+    created: bool
+    changes: tuple[Change, ...]
+    moved: tuple[Proposal, ...]
+    override_path: Path
+
+
+def choose_id(profile: Profile, wanted: str | None, catalog: str | None = None) -> str:
+    """The id given, else the repository's name in lower case, else `org--name` where another model has that."""
+    if wanted is not None:
+        return catalogue.check_id(wanted)
+    taken = catalogue.find(profile.id, catalog)
+    if taken is None or _same_model(taken, profile):
+        return catalogue.check_id(profile.id)
+    org, _, _ = profile.source.name.rpartition("/")
+    from onboard.read import proposed_id
+
+    return catalogue.check_id(f"{proposed_id(org)}--{profile.id}" if org else f"{profile.id}-2")
+
+
+def _same_model(path: Path, profile: Profile) -> bool:
+    try:
+        known = catalogue.read_profile(path).source
+    except Refusal:
+        return True  # the file is refused when it is written over, with its own message
+    return known.name == profile.source.name
+
+
+def add(source: str, wanted_id: str | None = None, catalog: str | None = None) -> Added:
+    """Derive `source` and write its profile into the user's catalogue. Raises a Refusal; then nothing is written."""
+    from onboard.read import read_source
+
+    profile = read_source(source)
+    profile = replace(profile, id=choose_id(profile, wanted_id, catalog))
+    return write(profile, catalog)
+
+
+def write(profile: Profile, catalog: str | None = None) -> Added:
+    """Write a derived profile over what the user's catalogue holds, keeping what a person wrote."""
+    root = user_catalog(catalog)
+    profile = _placed(profile, root)
+    check_round_trip(profile)
+    path, override_path = root / "profiles" / f"{profile.id}.yaml", root / "overrides" / f"{profile.id}.yaml"
+    data = {**to_data(profile), "status": _status(profile, catalog)}
+    old_text = read_text(path) if path.is_file() else None
+    if old_text is None:
+        write_atomic(path, render(data))
+        return Added(profile, path, True, (), (), override_path)
+    old = _readable(old_text, path)
+    moved, notes = proposals(hand_written(old), profile, path)
+    if notes or old.get("notes"):
+        data["notes"] = [*_notes(old), *(n for n in notes if n not in _notes(old))]
+    text = rewrite(old_text, data)
+    if moved:
+        from onboard.override_text import append
+
+        moved = append(override_path, profile.id, moved)
+    if text != old_text:
+        write_atomic(path, text)
+    return Added(profile, path, False, changes(old, data), moved, override_path)
+
+
+def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[Change, ...]]:
+    """Derive again from the recorded source; the profile, and how it differs from the file. Writes nothing."""
+    from onboard.read import read_source
+
+    path = catalogue.find(model_id, catalog)
+    if path is None:
+        raise catalogue.unknown_id(model_id, catalog)
+    known = catalogue.read_profile(path)
+    fresh = replace(read_source(_reopen(known, path)), id=model_id)
+    fresh = _placed(fresh, path.parent.parent)
+    return fresh, changes(load_text(read_text(path), path.name), to_data(fresh))
+
+
+def _reopen(known: Profile, path: Path) -> str:
+    """The recorded source as something to open: a repository, or a path relative to the catalogue's folder."""
+    location = known.source.location or known.source.name
+    if known.source.kind == "hub":
+        return known.source.name
+    return os.path.normpath(path.parent.parent / location)
+
+
+def _placed(profile: Profile, root: Path) -> Profile:
+    """Record a local source relative to the catalogue, so that the two can move together."""
+    if profile.source.kind == "hub" or not profile.source.location:
+        return profile
+    try:
+        location = Path(os.path.relpath(Path(profile.source.location).resolve(), root.resolve())).as_posix()
+    except ValueError:  # another drive
+        location = profile.source.location
+    return replace(profile, source=replace(profile.source, location=location))
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+    """Values that differ, by path; where a fact's value is the same and only its place differs, that counts too."""
+    before, after = dict(leaves(old)), dict(leaves(new))
+    paths = [*after, *(p for p in before if p not in after)]
+    return tuple(Change(p, before.get(p), after.get(p)) for p in paths if before.get(p) != after.get(p))
+
+
+def _status(profile: Profile, catalog: str | None) -> dict[str, Any]:
+    return status_of(profile, anchors_of(profile, count_anchors(catalog))).to_json()
+
+
+def _readable(text: str, path: Path) -> dict[str, Any]:
+    """The old file's data. A file that cannot be read is never written over."""
+    try:
+        data = load_text(text, path.name)
+        from_data(data, path.name)
+    except Refusal as refusal:
+        raise BadProfile(
+            f"{path} cannot be read, so it is not written over: {refusal.message}",
+            path=f"{path.name}: {refusal.path}",
+            value=refusal.value,
+            hint="correct it by hand, or move it away and add again",
+        ) from None
+    return dict(data)
+
+
+def _notes(old: Mapping[str, Any]) -> list[Any]:
+    notes = old.get("notes") or []
+    return list(notes) if isinstance(notes, list) else [notes]
