@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onboard.context_length import record_max_model_len
+from onboard.errors import Caution, NotAMapping, TooLarge
 from onboard.facts import Facts
 from onboard.profile import Profile, SourceRef, WeightVariant
-from onboard.rules import derive_layers
+from onboard.quantization import record_quantization
+from onboard.rules import Derived, derive_layers
+from onboard.rules.knowledge import UNREAD
+from onboard.text_model import TextConfig, text_config
+from onboard.unread import note_unread_keys
 
-TEXT_KEYS = ("text_config", "language_config", "llm_config", "llm_backbone_config")
 SCALARS = (
     "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_kv_heads", "head_dim", "dtype",
     "tie_word_embeddings", "num_experts", "num_experts_per_token", "moe_intermediate_size", "num_shared_experts",
@@ -18,31 +23,73 @@ SCALARS = (
 
 
 def derive(
-    config: Mapping[str, Any], *, model_id: str, source: SourceRef, weights: tuple[WeightVariant, ...] = ()
+    config: Mapping[str, Any],
+    *,
+    model_id: str,
+    source: SourceRef,
+    weights: tuple[WeightVariant, ...] = (),
+    tokenizer_config: Mapping[str, Any] | None = None,
+    side: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """Derive a profile from a config mapping. Raises a Refusal that names the field, its value and what to do."""
-    text, prefix = _text_model(config)
-    facts = Facts(text, root=config, prefix=prefix)
-    derived = derive_layers(facts)
-    for name in SCALARS:
-        facts.find(name)
-    facts.record("max_model_len", facts.get("max_position_embeddings"), "max_position_embeddings")
+    """Derive a profile from a config mapping. Raises a Refusal that names the field, its value and what to do.
+
+    `tokenizer_config` may bound the context; `side` is hf_quant_config.json. Deterministic, and the order of keys
+    does not matter.
+    """
+    if not isinstance(config, Mapping):
+        raise NotAMapping("the top of the config is not a mapping", value=type(config).__name__)
+    try:
+        text = text_config(config)
+        facts = _facts(config, text)
+        derived = derive_layers(facts)
+        for name in SCALARS:
+            facts.find(name)
+        record_max_model_len(facts, tokenizer_config)
+        record_quantization(facts, side)
+        note_unread_keys(facts)
+    except RecursionError as error:
+        raise TooLarge("the config is nested too deeply", hint="no published config is") from error
+    return _profile(config, text, facts, derived, model_id, source, weights)
+
+
+def _facts(config: Mapping[str, Any], text: TextConfig) -> Facts:
+    facts = Facts(
+        text.mapping,
+        root=config,
+        prefix=text.prefix,
+        model_type=text.model_type,
+        defaults=text.defaults,
+        class_name=text.class_name,
+        generates=text.generates,
+        unread=UNREAD.get(text.model_type, frozenset()),
+    )
+    if text.encoder_decoder:
+        facts.record("is_encoder_decoder", True, "is_encoder_decoder of the model", "config")
+    facts.cautions.extend(text.cautions)
+    return facts
+
+
+def _profile(
+    config: Mapping[str, Any], text: TextConfig, facts: Facts, derived: Derived, model_id: str, source: SourceRef,
+    weights: tuple[WeightVariant, ...],
+) -> Profile:  # fmt: skip
+    architectures = config.get("architectures")
+    listed = architectures if isinstance(architectures, (list, tuple)) else ()
+    model_type = config.get("model_type")
     return Profile(
         id=model_id,
         source=source,
-        model_type=str(config.get("model_type", "")),
-        architectures=tuple(str(a) for a in config.get("architectures") or ()),
+        model_type=model_type if isinstance(model_type, str) else text.model_type,
+        architectures=tuple(str(a)[:200] for a in listed[:20]),
         layers=derived.layers,
         mtp_layers=derived.mtp_layers,
-        facts=dict(facts.used),
+        facts=dict(sorted(facts.used.items())),
         weights=weights,
-        warnings=tuple(facts.cautions),
+        warnings=tuple(sorted(facts.cautions, key=_order)),
     )
 
 
-def _text_model(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    for key in TEXT_KEYS:
-        nested = config.get(key)
-        if isinstance(nested, Mapping) and any(k in nested for k in ("num_hidden_layers", "n_layer", "num_layers")):
-            return nested, f"{key}."
-    return config, ""
+def _order(caution: Caution) -> tuple[str, str, str]:
+    return caution.kind, caution.where, caution.message
+
+

@@ -16,6 +16,8 @@ def layer_count(facts: Facts) -> int:
     Nemotron-H files may leave the count to the pattern (transformers 5.24 NemotronHConfig). LongCat-Flash counts
     double blocks, each with two attentions (LongcatFlashConfig.num_hidden_layers is 2 x num_layers).
     """
+    if facts.get("decoder_layers") is not None:  # an encoder-decoder: only the decoder keeps a cache
+        return int(facts.record("num_hidden_layers", facts.get("decoder_layers"), facts.path("decoder_layers")))
     if facts.get("zero_expert_num") is not None and facts.get("double_block_layers") is not None:
         blocks = facts.get("double_block_layers")
         return int(facts.record("num_hidden_layers", 2 * blocks, "2 attentions x num_layers double blocks"))
@@ -35,11 +37,9 @@ def layer_count(facts: Facts) -> int:
                 hint="one entry a layer",
             )
     elif facts.find("num_hidden_layers") is None:
-        model_type = facts.text.get("model_type")
-        if isinstance(model_type, str) and model_type in _STACKS_WITHOUT_A_COUNT:
-            return int(
-                facts.record("num_hidden_layers", _STACKS_WITHOUT_A_COUNT[model_type], "the class's own pattern")
-            )
+        own = _STACKS_WITHOUT_A_COUNT.get(facts.model_type)
+        if own is not None:
+            return int(facts.record("num_hidden_layers", own, "the class's own pattern"))
     return int(facts.need("num_hidden_layers", "says how many layers there are"))
 
 

@@ -27,8 +27,8 @@ Pattern = Callable[[int], tuple[str, ...]]
 
 def default_labels(facts: Facts, count: int) -> tuple[str, ...] | None:
     """The class's own pattern, with a caution that the file does not state it."""
-    model_type = facts.text.get("model_type") or facts.root.get("model_type")
-    pattern = DEFAULT_PATTERNS.get(model_type) if isinstance(model_type, str) else None
+    model_type = facts.model_type
+    pattern = DEFAULT_PATTERNS.get(model_type)
     if pattern is None:
         return None
     facts.caution("defaulted-field", "layer_types", f"not stated; the pattern that {model_type} builds")

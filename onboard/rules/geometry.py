@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from onboard.errors import FieldInvalid, UnknownLayerKind, WindowMissing
+from onboard.errors import UnknownLayerKind
 from onboard.facts import Facts
-from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, Layer, WindowAttention
+from onboard.layers import (
+    CacheSpec,
+    ChunkedAttention,
+    CrossAttention,
+    FullAttention,
+    Heads,
+    Indexer,
+    Layer,
+    WindowAttention,
+)
+from onboard.rules.heads import head_dim, heads, num_kv_heads, query_heads
+from onboard.rules.indexers import indexer
+from onboard.rules.labels import CHUNKED, CROSS, FULL, INDEXED, MEMORY, SLIDING, SPARSE_FULL
+from onboard.rules.latent import is_latent, latent, window_latent
 from onboard.rules.state_builders import STATE_BUILDERS
+from onboard.rules.windows import need_window
+
+__all__ = ["BUILDERS", "head_dim", "layer_for", "num_kv_heads", "query_heads"]
 
 
 def layer_for(facts: Facts, label: str, index: int) -> Layer:
@@ -16,76 +31,69 @@ def layer_for(facts: Facts, label: str, index: int) -> Layer:
     builder = BUILDERS.get(label)
     if builder is None:
         raise UnknownLayerKind(
-            f"layer {index} is {label!r}, which no rule knows",
-            path=f"{facts.prefix}layer_types[{index}]", value=label, hint="known: " + ", ".join(sorted(BUILDERS)),
-        )
-    return Layer(builder(facts, index))
-
-
-def at(value: Any, index: int, path: str) -> Any:
-    """The entry of a per-layer list, or the one value for all layers."""
-    if not isinstance(value, tuple):
-        return value
-    if index >= len(value):
-        raise FieldInvalid(f"{path} has {len(value)} entries and no entry {index}", path=path, value=len(value))
-    return value[index]
-
-
-def num_kv_heads(facts: Facts, index: int = 0) -> int:
-    """KV heads of a layer: as stated, else one a query head."""
-    if facts.get("multi_query"):
-        return int(facts.record("num_kv_heads", 1, "multi_query: all query heads share one KV head"))
-    stated = facts.get("num_kv_heads")
-    if stated is None:
-        stated = facts.need("num_attention_heads", "gives the KV heads where num_key_value_heads is absent")
-        facts.caution("defaulted-field", "num_key_value_heads", "not stated; one KV head a query head")
-        facts.record("num_kv_heads", stated, "num_attention_heads (no num_key_value_heads)")
-    return int(at(stated, index, "num_key_value_heads"))
-
-
-def head_dim(facts: Facts, index: int = 0) -> int:
-    """Head size: as stated, else hidden_size / num_attention_heads."""
-    stated = facts.get("head_dim")
-    if stated is None:
-        hidden, heads = facts.need("hidden_size"), at(facts.need("num_attention_heads"), index, "num_attention_heads")
-        if hidden % heads:
-            raise FieldInvalid(
-                f"hidden_size {hidden} is not a multiple of {heads} heads and no head_dim is stated",
-                path=facts.prefix + "head_dim", hint="state head_dim",
-            )
-        facts.caution("defaulted-field", "head_dim", f"not stated; hidden_size / num_attention_heads = {hidden // heads}")
-        stated = facts.record("head_dim", hidden // heads, "hidden_size / num_attention_heads")
-    return int(at(stated, index, "head_dim"))
+            f"layer {index} is {label[:80]!r}, which no rule knows",
+            path=f"{facts.path('layer_types')}[{index}]", value=label, hint="known: " + ", ".join(sorted(BUILDERS)),
+        )  # fmt: skip
+    return Layer(tuple(spec for spec in builder(facts, index) if not (isinstance(spec, Heads) and spec.num_kv_heads == 0)))
 
 
 def _full(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
-    heads, dim = num_kv_heads(facts, index), head_dim(facts, index)
-    tied = bool(facts.get("k_eq_v"))
-    if tied and facts.get("num_global_kv_heads") is not None:
-        heads = facts.get("num_global_kv_heads")
-    dim = facts.get("global_head_dim") or dim
-    return (FullAttention(num_kv_heads=heads, k_dim=dim, v_dim=dim, k_eq_v=tied),)
+    """All tokens. Where full layers have their own head size and KV heads (Gemma 4), those.
+
+    `num_global_key_value_heads` counts only where K and V are tied (transformers 5.24 configuration_gemma4.py).
+    """
+    if is_latent(facts, index):
+        return latent(facts, index)
+    shape, tied = heads(facts, index), bool(facts.get("k_eq_v"))
+    if facts.get("per_layer_config") is None:
+        dim = facts.get("global_head_dim")
+        if dim is not None:
+            shape = shape._replace(k_dim=dim, v_dim=dim)
+        if facts.get("num_global_kv_heads") is not None and facts.get("k_eq_v") is not False:
+            shape = shape._replace(num_kv_heads=facts.get("num_global_kv_heads"))
+    return (FullAttention(*shape, k_eq_v=tied),)
 
 
 def _sliding(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
-    window = facts.get("sliding_window")
-    if not window:
-        raise WindowMissing(
-            f"layer {index} slides, but no sliding_window is stated", path=facts.prefix + "sliding_window", hint="state the window"
-        )
-    dim = head_dim(facts, index)
-    return (WindowAttention(num_kv_heads=num_kv_heads(facts, index), k_dim=dim, v_dim=dim, window=window),)
+    if is_latent(facts, index):
+        return (window_latent(facts, index),)
+    return (WindowAttention(*heads(facts, index, sliding=True), window=need_window(facts, index)),)
 
 
 def _chunked(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     chunk = facts.need("attention_chunk_size", "gives the chunk of chunked layers")
-    dim = head_dim(facts, index)
-    return (ChunkedAttention(num_kv_heads=num_kv_heads(facts, index), k_dim=dim, v_dim=dim, chunk=chunk),)
+    return (ChunkedAttention(*heads(facts, index), chunk=chunk),)
+
+
+def _indexed(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """Attention with a sparse-attention indexer, whose keys it keeps unless it reuses another layer's selection."""
+    return (*_full(facts, index), *indexer(facts, index))
+
+
+def _sparse_full(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """Full attention whose blocks are picked by index keys of one head (MiniMax-M3)."""
+    return (*_full(facts, index), Indexer(facts.need("index_head_dim", "gives the index keys of sparse layers")))
+
+
+def _cross(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """A decoder layer that attends to an image or audio encoder only (Llama 3.2 Vision)."""
+    return (CrossAttention(*heads(facts, index)),)
+
+
+def _memory(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """Hidden states of earlier segments instead of K and V, all of them or the last `mem_len` (XLNet)."""
+    hidden = facts.need("hidden_size")
+    length = facts.get("memory_length")
+    return (WindowAttention(1, hidden, 0, window=length) if length else FullAttention(1, hidden, 0),)
 
 
 BUILDERS: dict[str, Callable[[Facts, int], tuple[CacheSpec, ...]]] = {
-    "full_attention": _full,
-    "sliding_attention": _sliding,
-    "chunked_attention": _chunked,
+    FULL: _full,
+    SLIDING: _sliding,
+    CHUNKED: _chunked,
+    INDEXED: _indexed,
+    SPARSE_FULL: _sparse_full,
+    CROSS: _cross,
+    MEMORY: _memory,
     **STATE_BUILDERS,
 }

@@ -51,13 +51,8 @@ def _count(facts: Facts) -> int:
     stated = facts.get("num_mtp_layers")
     if stated is not None:
         return int(stated)
-    unstated = UNSTATED_LAYERS.get(_model_type(facts), 0)
+    unstated = UNSTATED_LAYERS.get(facts.model_type, 0)
     return int(facts.record("num_mtp_layers", unstated, "the checkpoint's own head")) if unstated else 0
-
-
-def _model_type(facts: Facts) -> str:
-    found = facts.text.get("model_type") or facts.root.get("model_type")
-    return found if isinstance(found, str) else ""
 
 
 # --- the blocks of each draft layer: one, or several that share its index ------------------------------------------
@@ -114,7 +109,7 @@ def _beyond_types(facts: Facts, stack: int, count: int) -> Blocks | None:
 
 
 def _family(facts: Facts, stack: int, count: int) -> Blocks | None:
-    label = FAMILY_LABELS.get(_model_type(facts))
+    label = FAMILY_LABELS.get(facts.model_type)
     return None if label is None else ((label,),) * count
 
 

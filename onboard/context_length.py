@@ -1,0 +1,87 @@
+"""The longest context a model states, with rope scaling as vLLM 0.33 applies it (`config/model.py`, _get_and_verify_max_len).
+
+The smallest stated length counts; `model_max_length` in the config (Command R) replaces it. A window never shortens
+it. A rope `factor` multiplies it, except for kinds whose stated length is already scaled. A tokenizer's length bounds
+it, unless it is the "no limit" sentinel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeGuard
+
+from onboard.facts import Facts, whole
+from onboard.fields import MAX_LENGTH_KEYS
+from onboard.rules.knowledge import ALREADY_SCALED
+
+# Rope kinds whose `factor` is already in the stated length.
+UNSCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "default", "mrope"})
+LIMIT = 2**40
+
+
+def record_max_model_len(facts: Facts, tokenizer_config: Mapping[str, Any] | None = None) -> None:
+    """Note `max_model_len` as a fact; nothing where no length is stated anywhere.
+
+    LongRoPE models also get `original_max_model_len`, which vLLM takes as its default length.
+    """
+    length, where, origin = _stated(facts)
+    bound = _tokenizer_bound(tokenizer_config)
+    if bound is not None and (length is None or bound < length):
+        length, where, origin = bound, "tokenizer_config.model_max_length", "config"
+    if length is None:
+        return
+    factor, kind = _factor(facts), _kinds(facts)
+    if factor != 1 and facts.model_type not in ALREADY_SCALED:
+        length, where, origin = int(length * factor), f"{where} x rope factor {factor:g}", "rule"
+    facts.record("max_model_len", length, where, origin)
+    if "longrope" in kind or "su" in kind:
+        original = facts.get("original_max_positions") or next(
+            (p["original_max_position_embeddings"] for p in _ropes(facts) if _is_length(p.get("original_max_position_embeddings"))), None
+        )
+        if original is not None:
+            facts.record("original_max_model_len", original, "original_max_position_embeddings", "config")
+
+
+def _stated(facts: Facts) -> tuple[int | None, str, str]:
+    """The smallest length that the file states, else that the class holds."""
+    for holder, prefix, origin in (
+        (facts.text, facts.prefix, "config"), (facts.defaults, f"{facts.class_name}.", "class-default"),
+    ):  # fmt: skip
+        found = {k: whole(holder[k], prefix + k, -1, 2**63) for k in MAX_LENGTH_KEYS if holder.get(k) is not None}
+        found = {k: v for k, v in found.items() if 0 < v <= LIMIT}
+        if found:
+            key = "model_max_length" if "model_max_length" in found else min(found, key=lambda k: found[k])
+            return found[key], prefix + key, origin
+    return None, "", ""
+
+
+def _tokenizer_bound(tokenizer_config: Mapping[str, Any] | None) -> int | None:
+    value = (tokenizer_config or {}).get("model_max_length")
+    return int(value) if _is_length(value) else None
+
+
+def _is_length(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= LIMIT
+
+
+def _ropes(facts: Facts) -> Iterator[Mapping[str, Any]]:
+    """Rope parameters: one mapping, or one a layer type."""
+    stated = facts.get("rope_scaling")
+    if not isinstance(stated, Mapping):
+        return
+    nested = [value for value in stated.values() if isinstance(value, Mapping)]
+    yield from nested or [stated]
+
+
+def _kinds(facts: Facts) -> set[str]:
+    return {str(p.get("rope_type") or p.get("type") or "default") for p in _ropes(facts)}
+
+
+def _factor(facts: Facts) -> float:
+    factor = 1.0
+    for rope in _ropes(facts):
+        value = rope.get("factor")
+        scaled = str(rope.get("rope_type") or rope.get("type") or "default") in UNSCALED
+        if not scaled and isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 2**20:
+            factor = float(value)
+    return factor

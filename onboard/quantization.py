@@ -1,0 +1,52 @@
+"""What a checkpoint says about its own quantisation: the method, and a KV format that engines take as their default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onboard.facts import Facts
+
+# Words for a KV format -> the engine's (vLLM 0.33 utils/torch_utils.py, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP).
+_KV_WORDS = {"fp8": "fp8", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "nvfp4": "nvfp4"}
+
+
+def record_quantization(facts: Facts, side: Mapping[str, Any] | None = None) -> None:
+    """Note `quantization` and `kv_cache_scheme`. `side` is hf_quant_config.json, used where the config has no block.
+
+    A KV scheme counts as vLLM 0.33 counts it: 8-bit static floats are fp8, 4-bit floats nvfp4; others are left out.
+    """
+    block, where = facts.get("quantization_config"), facts.path("quantization_config")
+    if not isinstance(block, Mapping):
+        block, where = side, "hf_quant_config.json"
+    if not isinstance(block, Mapping):
+        return
+    inner = block.get("quantization") if isinstance(block.get("quantization"), Mapping) else block
+    assert isinstance(inner, Mapping)
+    method = _method(block, inner)
+    if method:
+        facts.record("quantization", method, where, "config")
+    for holder in (inner, block):
+        for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+            scheme = _scheme(holder.get(key))
+            if scheme:
+                facts.record("kv_cache_scheme", scheme, f"{where}.{key}", "config")
+                return
+
+
+def _method(block: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
+    for holder, key in ((block, "quant_method"), (inner, "quant_algo"), (block, "quant_algo")):
+        value = holder.get(key)
+        if isinstance(value, str) and value:
+            return value.lower()[:80]
+    return ""
+
+
+def _scheme(value: Any) -> str | None:
+    if isinstance(value, str):
+        return _KV_WORDS.get(value.lower())
+    if not isinstance(value, Mapping) or value.get("type") != "float":
+        return None
+    if value.get("num_bits") == 8 and value.get("dynamic") is False:
+        return "fp8"
+    return "nvfp4" if value.get("num_bits") == 4 else None
