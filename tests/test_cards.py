@@ -27,8 +27,12 @@ def test_a_card_loads_and_is_sane(name: str) -> None:
     assert 0.7 * card.vram_bytes < card.usable_bytes <= card.vram_bytes
     if card.nvidia_smi_mib is not None:
         assert card.usable_bytes <= card.nvidia_smi_mib * 2**20 <= card.vram_bytes * 1.01
-        assert card.usable_bytes > 0.95 * card.nvidia_smi_mib * 2**20, "the driver keeps back more than any measured card"
-    assert (card.compute_capability == (0, 0)) == ("NVIDIA" not in card.product and "Tesla" not in card.product and card.product != "Orin")
+        assert card.usable_bytes > 0.95 * card.nvidia_smi_mib * 2**20, (
+            "the driver keeps back more than any measured card"
+        )
+    assert (card.compute_capability == (0, 0)) == (
+        "NVIDIA" not in card.product and "Tesla" not in card.product and card.product != "Orin"
+    )
     assert ("shares" in card.note or "share this memory" in card.note) == (card.kind == "unified")
 
 
@@ -47,7 +51,14 @@ def test_the_promised_cards_exist() -> None:
 
 @pytest.mark.parametrize(
     ("name", "gib"),
-    [("rtx-3090", 23.58), ("h100-80gb", 79.19), ("h200-141gb", 139.81), ("dgx-spark", 121.69), ("t4", 14.74), ("b300-288gb", 267.69)],
+    [
+        ("rtx-3090", 23.58),
+        ("h100-80gb", 79.19),
+        ("h200-141gb", 139.81),
+        ("dgx-spark", 121.69),
+        ("t4", 14.74),
+        ("b300-288gb", 267.69),
+    ],
 )
 def test_measured_totals_are_what_torch_printed(name: str, gib: float) -> None:
     assert round(load_card(name).usable_bytes / GIB, 2) == gib

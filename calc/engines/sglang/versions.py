@@ -6,6 +6,7 @@ model_runner_kv_cache_mixin.py, pool_configurator.py, arg_groups/memory_hook.py)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from onboard.errors import UnknownEngine
@@ -87,11 +88,10 @@ def parse(text: str | None) -> Version:
     """`0.5.9` -> (0, 5, 9); none, or `0.5`, is the newest release known. Raises UnknownEngine."""
     if text is None:
         return NEWEST.first
-    parts = text.lstrip("v").split(".")
-    digits = ["".join(c for c in part if c.isdigit()) if i == 2 else part for i, part in enumerate(parts[:3])]
-    if len(parts) < 2 or not all(d.isdigit() and len(d) < 6 for d in digits):
+    match = re.fullmatch(r"v?(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5})(?:\D.*)?)?", text)
+    if match is None:
         raise UnknownEngine("SGLang's versions look like 0.5.23", path="--engine", value=text)
-    version = tuple(int(d) for d in digits)
+    version = tuple(int(part) for part in match.groups() if part is not None)
     if len(version) == 2:
         same = [r.first for r in RULES if r.first[:2] == version]
         version = same[-1] if same else (*version, 0)
