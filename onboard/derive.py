@@ -12,6 +12,7 @@ from onboard.profile import Profile, SourceRef, WeightVariant
 from onboard.quantization import record_quantization
 from onboard.rules import Derived, derive_layers
 from onboard.rules.knowledge import UNREAD
+from onboard.serving_facts import record_serving_facts
 from onboard.text_model import TextConfig, text_config
 from onboard.unread import note_unread_keys
 
@@ -46,6 +47,7 @@ def derive(
             facts.find(name)
         record_max_model_len(facts, tokenizer_config)
         record_quantization(facts, side)
+        record_serving_facts(facts)
         note_unread_keys(facts)
     except RecursionError as error:
         raise TooLarge("the config is nested too deeply", hint="no published config is") from error

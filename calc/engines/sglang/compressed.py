@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from calc.engines.sglang.pools import floor_to
 from calc.prediction import PoolCache
 from onboard.errors import UnknownLayerKind
-from onboard.layers import Compressed, Indexer, Layer, WindowLatent
+from onboard.layers import Compressed, Indexer, Layer, WindowAttention
 
 PAGE = 256
 WINDOW_RATIO = 0.1
@@ -44,18 +44,18 @@ class Sized:
     caches: tuple[PoolCache, ...]
 
 
-def kinds(layers: Sequence[Layer]) -> Kinds:
-    """What the layers hold. Raises UnknownLayerKind on a ratio that the pool has no ring for."""
+def kinds(layers: Sequence[Layer], rope: int) -> Kinds:
+    """What the layers hold, `rope` being the part of a row that keeps two bytes. Raises UnknownLayerKind on a ratio that the pool has no ring for."""
     by_ratio: dict[int, int] = {}
-    latent = rope = index = window = 0
+    latent = index = window = 0
     for layer in layers:
         for spec in layer.caches:
             if isinstance(spec, Compressed):
                 by_ratio[spec.tokens_per_entry] = by_ratio.get(spec.tokens_per_entry, 0) + 1
             elif isinstance(spec, Indexer):
                 index = spec.elements_per_entry
-            elif isinstance(spec, WindowLatent):
-                latent, rope, window = spec.latent_dim + spec.rope_dim, spec.rope_dim, spec.window
+            elif isinstance(spec, WindowAttention):
+                latent, window = spec.k_dim, spec.window
     unknown = sorted(set(by_ratio) - {4, 128})
     if unknown:
         raise UnknownLayerKind(

@@ -11,7 +11,7 @@ from onboard.profile import Profile
 
 def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, pool_bytes: int) -> CachePlan:
     """Pools by bytes a full token; the window's share of it and the request-scoped states are told apart."""
-    k = compressed.kinds(profile.layers)
+    k = compressed.kinds(profile.layers, int(profile.require("qk_rope_head_dim")))
     requests = max(1, (settings.requested or compressed.REQUESTS) // settings.attention_data_parallel_size)
     ratio, draft = settings.swa_full_tokens_ratio, settings.speculative_num_draft_tokens
     sized = compressed.size(
