@@ -114,7 +114,12 @@ def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[
     known = catalogue.read_profile(path)
     fresh = replace(read_source(_reopen(known, path)), id=model_id)
     fresh = _placed(fresh, path.parent.parent)
-    return fresh, changes(load_text(read_text(path), path.name), to_data(fresh))
+    old = load_text(read_text(path), path.name)
+    new = {**to_data(fresh), "status": _status(fresh, catalog)}
+    found = changes(old, new)
+    if old.get("status") != new["status"]:
+        found = (*found, Change("status", old.get("status"), new["status"]))
+    return fresh, found
 
 
 def _reopen(known: Profile, path: Path) -> str:
@@ -130,7 +135,7 @@ def _placed(profile: Profile, root: Path) -> Profile:
     if profile.source.kind == "hub" or not profile.source.location:
         return profile
     try:
-        location = Path(os.path.relpath(Path(profile.source.location).resolve(), root.resolve())).as_posix()
+        location = Path(os.path.relpath(Path(profile.source.location).absolute(), root.absolute())).as_posix()
     except ValueError:  # another drive
         location = profile.source.location
     return replace(profile, source=replace(profile.source, location=location))

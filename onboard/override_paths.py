@@ -252,8 +252,10 @@ def _named(profile: Profile, path: str, group: str, rest: str) -> Target:
             items = [d for d in items if d["name"] != name]
         else:
             item = _changed(items[at] if at is not None else None, field, value, name, where, group, path)
-            items[at:] = [item, *items[at + 1 :]] if at is not None else []
-            items += [item] if at is None else []
+            if at is None:
+                items.append(item)
+            else:
+                items[at] = item
         try:
             return replace(p, **{group: tuple(NAMED[group](d, path) for d in items)})  # type: ignore[arg-type]
         except Refusal as refusal:

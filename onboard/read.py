@@ -108,10 +108,7 @@ def _with_tokenizer(profile: Profile, files: RepoFiles) -> Profile:
 
 def _with_weights(profile: Profile, files: RepoFiles, config: Mapping[str, Any]) -> Profile:
     """Headers or listing where files hold weights, else a parameter count by rule, else none."""
-    try:
-        from onboard.weights.variants import weight_variants
-    except ModuleNotFoundError:
-        return profile
+    from onboard.weights.variants import weight_variants
 
     quantization = config.get("quantization_config")
     hub = files.kind == "hub"

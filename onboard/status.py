@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from onboard.override_paths import SPENT_ON_LAYERS
 from onboard.profile import Profile
 
 ANCHORS_NEEDED = 4
+GEOMETRY = re.compile(
+    SPENT_ON_LAYERS.pattern
+    + r"|num_attention_heads|hidden_size|vocab_size|(moe_)?intermediate_size|num_experts.*|max_model_len"
+    r"|num_mtp_layers|dtype"
+)
 GUESSED = ("defaulted-field", "class-default", "custom-config-class")
 
 
@@ -45,7 +52,7 @@ def _not_verbatim(profile: Profile) -> str:
     if not named:
         return "the config is not a verbatim copy from a named source"
     for name, fact in sorted(profile.facts.items()):
-        if fact.origin == "class-default":
+        if fact.origin == "class-default" and GEOMETRY.fullmatch(name):
             return f"{name} is a class default ({fact.where})"
     for warning in profile.warnings:
         if warning.kind in GUESSED:

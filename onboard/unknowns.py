@@ -5,6 +5,8 @@ from __future__ import annotations
 from onboard.errors import Caution
 from onboard.profile import Profile
 
+DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram")  # an assistant reads the target's caches (Gemma 4)
+
 
 def unknowns(profile: Profile) -> tuple[Caution, ...]:
     """One caution for each thing that is missing or assumed, with the step that settles it."""
@@ -23,8 +25,14 @@ def unknowns(profile: Profile) -> tuple[Caution, ...]:
                 "context-unknown", "facts.max_model_len", "no context length is stated; override facts.max_model_len"
             )
         )
+    for drafter in profile.drafters:
+        if not drafter.layers and drafter.method not in DRAFTS_WITHOUT_CACHES:
+            message = (
+                "its own caches are not known; give its repository as --drafter, or state its layers in an override"
+            )
+            found.append(Caution("drafter-caches-unknown", f"drafters.{drafter.name}", message))
     for name, fact in sorted(profile.facts.items()):
-        if fact.origin == "class-default":
+        if fact.origin == "class-default" and fact.value not in (False, None):
             found.append(
                 Caution(
                     "class-default",

@@ -147,7 +147,7 @@ def _round_trip() -> Any:
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
-    yaml.width = 116
+    yaml.width = 136
     yaml.preserve_quotes = True
     yaml.indent(mapping=2, sequence=2, offset=0)
     yaml.representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
