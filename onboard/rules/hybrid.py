@@ -70,6 +70,11 @@ def _zamba_head_dim(facts: Facts) -> None:
     facts.record("head_dim", stated, "attention_head_dim, or 2 x hidden_size / heads")
 
 
+def linear_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
+    """A state, and what an n-gram embedding of the layer keeps."""
+    return recurrent_caches(facts, index) + ngram_caches(facts, index)
+
+
 def yoco_cross_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """The upper half of a YOCO stack reads the one full-attention layer's cache (Phi-4-mini-flash)."""
     return (SharedWith(facts.need("num_hidden_layers") // 2 + 1),)

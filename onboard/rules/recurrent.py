@@ -52,7 +52,7 @@ def short_conv_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
 
 MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("kda", ("linear_attn_config",), linear.kda_nested),
-    Mechanism("kda", ("linear_num_heads", "linear_head_dim"), linear.kda, absent=("short_conv_kernel_size",)),
+    Mechanism("kda", ("linear_num_heads", "linear_head_dim"), linear.kda),
     Mechanism("lightning", ("group_norm_size", "layer_group_size"), linear.lightning),
     Mechanism("kda", ("short_conv_kernel_size", "layer_group_size"), linear.kda_from_attention),
     Mechanism("gated_delta_net", ("linear_conv_kernel_dim",), linear.gated_delta_net),

@@ -40,18 +40,19 @@ def kda_nested(facts: Facts) -> StateCache:
 
 
 def kda(facts: Facts) -> StateCache:
+    """The flat names of transformers 5.24 KimiLinearConfig and of saved BailingHybridConfig files."""
     return KimiDelta(
         num_heads=facts.need("linear_num_heads"),
         head_dim=facts.need("linear_head_dim"),
-        conv_kernel=facts.need("linear_conv_kernel_dim"),
+        conv_kernel=facts.get("linear_conv_kernel_dim") or facts.need("short_conv_kernel_size"),
     )
 
 
 def kda_from_attention(facts: Facts) -> StateCache:
-    """Ling/Ring 2.5: the recurrent heads are the attention's (transformers 5.24 BailingHybridConfig.__post_init__)."""
+    """Ling/Ring 2.5: what is not stated apart is the attention's (transformers 5.24 BailingHybridConfig.__post_init__)."""
     return KimiDelta(
-        num_heads=facts.need("num_attention_heads"),
-        head_dim=facts.need("head_dim"),
+        num_heads=facts.get("linear_num_heads") or facts.need("num_attention_heads"),
+        head_dim=facts.get("linear_head_dim") or facts.need("head_dim"),
         conv_kernel=facts.need("short_conv_kernel_size"),
     )
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from onboard.facts import Facts
 from onboard.layers import CacheSpec
 from onboard.rules.compressed import compressed_sparse, heavily_compressed, window_only
-from onboard.rules.hybrid import hybrid_caches, hybrid_sliding_caches, yoco_cross_caches
-from onboard.rules.recurrent import recurrent_caches, short_conv_caches
+from onboard.rules.hybrid import hybrid_caches, hybrid_sliding_caches, linear_caches, yoco_cross_caches
+from onboard.rules.recurrent import short_conv_caches
 from onboard.rules.recurrent_labels import (
     COMPRESSED_SPARSE,
     CONV,
@@ -29,7 +29,7 @@ def _nothing(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
 
 
 STATE_BUILDERS: dict[str, Callable[[Facts, int], tuple[CacheSpec, ...]]] = {
-    LINEAR: recurrent_caches,
+    LINEAR: linear_caches,
     CONV: short_conv_caches,
     HYBRID: hybrid_caches,
     HYBRID_SLIDING: hybrid_sliding_caches,
