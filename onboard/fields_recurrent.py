@@ -11,6 +11,8 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "layers_block_type": Field(("layers_block_type",), "list"),
     "mtp_layers_block_type": Field(("mtp_layers_block_type",), "list"),
     "mtp_layer_types": Field(("mtp_layer_types",), "list"),
+    "use_mtp": Field(("use_mtp",), "bool"),
+    "mtp_transformer_layers": count("mtp_transformer_layers", high=1000),
     "mtp_local_layer_ids": Field(("mtp_local_layer_ids",), "list"),
     "block_types": Field(("block_types", "_block_types"), "list"),
     "attn_layer_period": count("attn_layer_period", high=100_000),

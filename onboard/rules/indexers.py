@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Indexer
-from onboard.rules.knowledge import INDEXERS
+from onboard.rules.knowledge import INDEXERS, OPTIONAL_INDEXER
 
 _WORDS: Mapping[str, bool] = {"full": True, "F": True, "shared": False, "S": False}
 DEFAULT_OFFSET = 2  # transformers 5.24 configuration_glm_moe_dsa.py: kwargs.get("index_skip_topk_offset", 2)
@@ -16,6 +16,8 @@ DEFAULT_OFFSET = 2  # transformers 5.24 configuration_glm_moe_dsa.py: kwargs.get
 def indexer(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """The index keys of a layer, or nothing where it reuses another layer's selection or sparse attention is off."""
     if facts.get("use_dsa") is False or not runs_indexer(facts, index):
+        return ()
+    if facts.model_type in OPTIONAL_INDEXER and facts.get("index_head_dim") is None:
         return ()
     dim = facts.need("index_head_dim", "gives the indexer's keys")
     if facts.get("index_kpool") is not None:

@@ -88,6 +88,9 @@ UNREAD: Mapping[str, frozenset[str]] = {
     "gpt_neo": frozenset({"sliding_window"}),
 }
 
+# Types whose indexed layers are plain attention where the indexer's fields are null (Qwen4ExpTextConfig).
+OPTIONAL_INDEXER = frozenset({"qwen4_exp_text"})
+
 # Layers that run an indexer where neither a list nor a frequency says so.
 INDEXERS: Mapping[str, Pattern] = {
     "hy_v4": Every(4, offset=-1, head=1, other="shared", full="full"),

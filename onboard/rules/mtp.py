@@ -50,7 +50,7 @@ def _count(facts: Facts) -> int:
             return int(facts.record("num_mtp_layers", stated, "mtp_config.num_nextn_predict_layers", "config"))
     stated = facts.get("num_mtp_layers")
     if stated is not None:
-        return int(stated)
+        return 0 if facts.get("use_mtp") is False else int(stated) * (facts.get("mtp_transformer_layers") or 1)
     unstated = UNSTATED_LAYERS.get(facts.model_type, 0)
     return int(facts.record("num_mtp_layers", unstated, "the checkpoint's own head")) if unstated else 0
 

@@ -49,7 +49,7 @@ def kda(facts: Facts) -> StateCache:
 
 
 def kda_from_attention(facts: Facts) -> StateCache:
-    """Ling/Ring 2.5: what is not stated apart is the attention's (transformers 5.24 BailingHybridConfig.__post_init__)."""
+    """Ling/Ring 2.5: what is not stated apart is the attention's (transformers 5.24 BailingHybridConfig)."""
     return KimiDelta(
         num_heads=facts.get("linear_num_heads") or facts.need("num_attention_heads"),
         head_dim=facts.get("linear_head_dim") or facts.need("head_dim"),
