@@ -1,0 +1,86 @@
+"""What vLLM's choices look at in a model: head widths, latents, states, dtype. Read once a profile."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from onboard.layers import Compressed, Heads, Indexer, LatentAttention
+from onboard.profile import Profile
+from onboard.states import GatedDeltaNet, StateCache
+from onboard.states.conv import CompressorOverlap
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """`head_dims` are the widths of attention heads; `sparse` latents have an indexer; `compressed` ones a ratio."""
+
+    architecture: str
+    dtype: str
+    head_dims: frozenset[int]
+    uneven_heads: bool
+    latent: bool
+    sparse: bool
+    compressed: bool
+    states: bool
+    attention: bool
+    gated_delta_k_dims: frozenset[int]
+    mixed_head_dims: bool
+    declared_kv_dtype: str | None
+    pooling: bool
+
+
+#: Suffixes of classes that vLLM runs as pooling models: no async scheduling (config/model.py _SUFFIX_TO_DEFAULTS).
+POOLING = ("ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "RewardModel", "EmbeddingModel")
+
+
+def _shape(profile: Profile) -> Shape:
+    caches = [spec for spec, _ in profile.cache_groups]
+    heads = [c for c in caches if isinstance(c, Heads)]
+    architecture = profile.architectures[0] if profile.architectures else ""
+    return Shape(
+        architecture=architecture,
+        dtype=str(profile.fact("dtype") or "bfloat16"),
+        head_dims=frozenset(h.k_dim for h in heads),
+        uneven_heads=any(h.v_dim not in (h.k_dim, 0) for h in heads),
+        latent=any(isinstance(c, (LatentAttention, Compressed)) for c in caches),
+        sparse=any(isinstance(c, Indexer) for c in caches) and not any(isinstance(c, Compressed) for c in caches),
+        compressed=any(isinstance(c, Compressed) for c in caches),
+        states=any(isinstance(c, StateCache) and not isinstance(c, CompressorOverlap) for c in caches),
+        attention=any(not isinstance(c, StateCache) for c in caches),
+        gated_delta_k_dims=frozenset(c.k_dim for c in caches if isinstance(c, GatedDeltaNet)),
+        mixed_head_dims=len({h.k_dim for h in heads}) > 1,
+        declared_kv_dtype=profile.fact("declared_kv_cache_dtype"),
+        pooling=architecture.endswith(POOLING),
+    )
+
+
+_MEMO: dict[int, tuple[weakref.ref[Profile], dict[Any, Any]]] = {}
+
+
+def memo(profile: Profile) -> dict[Any, Any]:
+    """A dictionary that lives as long as the profile does: profiles are frozen but not hashable."""
+    found = _MEMO.get(id(profile))
+    if found is not None and found[0]() is profile:
+        return found[1]
+    key = id(profile)
+    entry = (weakref.ref(profile, lambda _: _MEMO.pop(key, None)), dict[Any, Any]())
+    _MEMO[key] = entry
+    return entry[1]
+
+
+def remembered(profile: Profile, key: Any, make: Callable[[], T]) -> T:
+    """`make()`, once for this profile and key."""
+    store = memo(profile)
+    if key not in store:
+        store[key] = make()
+    value: T = store[key]
+    return value
+
+
+def shape_of(profile: Profile) -> Shape:
+    return remembered(profile, "shape", lambda: _shape(profile))
