@@ -1,8 +1,8 @@
 """KV formats: a rule on one head of one token, and where it may be used. A new format is one entry.
 
 Bytes are for K and V of one head and one token, given their widths, or for one token's latent row. Sources: vLLM 0.33
-v1/attention/backends/triton_attn.py:308, utils/torch_utils.py:542, model_executor/layers/quantization/turboquant/config.py,
-model_executor/layers/attention/mla_attention.py:1386 (packed latents) and :1600 (latents per token and head);
+v1/attention/backends/triton_attn.py:308, utils/torch_utils.py:542, layers/quantization/turboquant/config.py,
+layers/attention/mla_attention.py:1386 (packed latents) and :1600 (latents per token and head);
 ggml block sizes from gguf-py quants.
 """
 
@@ -20,7 +20,7 @@ class KvFormat:
 
     `latent_of(latent_dim, rope_dim)` are the bytes of one MLA row, None where no engine stores one in this format;
     `latent_only` formats have no rule for heads. `min_capability` is the CUDA capability its kernels need;
-    `exempt_ends` the number of attention layers at either end that stay at the model's dtype on dense models (TurboQuant).
+    `exempt_ends` how many attention layers at either end stay at the model's dtype on dense models (TurboQuant).
     """
 
     name: str
@@ -71,28 +71,56 @@ FORMATS: dict[str, KvFormat] = {
         KvFormat("fp8_e4m3", _per_element(1), _VLLM | _SGL, (8, 9), element_bits=8, latent_of=_per_element(1)),
         KvFormat("fp8_e5m2", _per_element(1), _VLLM | _SGL, (8, 0), element_bits=8, latent_of=_per_element(1)),
         KvFormat(
-            "int8_per_token_head", lambda k, v: k + v + 8, _VLLM, (8, 0), element_bits=8, latent_of=lambda c, r: c + r + 8
+            "int8_per_token_head",
+            lambda k, v: k + v + 8,
+            _VLLM,
+            (8, 0),
+            element_bits=8,
+            latent_of=lambda c, r: c + r + 8,
         ),
         KvFormat(
-            "fp8_per_token_head", lambda k, v: k + v + 8, _VLLM, (8, 9), element_bits=8, latent_of=lambda c, r: c + r + 8
+            "fp8_per_token_head",
+            lambda k, v: k + v + 8,
+            _VLLM,
+            (8, 9),
+            element_bits=8,
+            latent_of=lambda c, r: c + r + 8,
         ),
         KvFormat(
-            "int4_per_token_head", lambda k, v: k // 2 + v // 2 + 8, _VLLM, (8, 0), element_bits=4,
+            "int4_per_token_head",
+            lambda k, v: k // 2 + v // 2 + 8,
+            _VLLM,
+            (8, 0),
+            element_bits=4,
             latent_of=lambda c, r: (c + r) // 2 + 8,
         ),
         KvFormat("nvfp4", _nvfp4, _VLLM | _SGL, (10, 0), element_bits=4),
         KvFormat("nvfp4_4over6", _nvfp4, _VLLM, (10, 0), element_bits=4),
-        KvFormat("turboquant_k8v4", lambda k, v: _even(k + _bits(v, 4) + 4), _VLLM, (8, 0), exempt_ends=2, element_bits=6),
         KvFormat(
-            "turboquant_4bit_nc", lambda k, v: _even(_bits(k, 4) + 2 + _bits(v, 4) + 4), _VLLM, (8, 0), exempt_ends=2,
+            "turboquant_k8v4", lambda k, v: _even(k + _bits(v, 4) + 4), _VLLM, (8, 0), exempt_ends=2, element_bits=6
+        ),
+        KvFormat(
+            "turboquant_4bit_nc",
+            lambda k, v: _even(_bits(k, 4) + 2 + _bits(v, 4) + 4),
+            _VLLM,
+            (8, 0),
+            exempt_ends=2,
             element_bits=4,
         ),
         KvFormat(
-            "turboquant_k3v4_nc", lambda k, v: _even(_bits(k, 3) + 2 + _bits(v, 4) + 4), _VLLM, (8, 0), exempt_ends=2,
+            "turboquant_k3v4_nc",
+            lambda k, v: _even(_bits(k, 3) + 2 + _bits(v, 4) + 4),
+            _VLLM,
+            (8, 0),
+            exempt_ends=2,
             element_bits=4,
         ),
         KvFormat(
-            "turboquant_3bit_nc", lambda k, v: _even(_bits(k, 3) + 2 + _bits(v, 3) + 4), _VLLM, (8, 0), exempt_ends=2,
+            "turboquant_3bit_nc",
+            lambda k, v: _even(_bits(k, 3) + 2 + _bits(v, 3) + 4),
+            _VLLM,
+            (8, 0),
+            exempt_ends=2,
             element_bits=3,
         ),
         KvFormat(
@@ -121,7 +149,12 @@ def kv_format(name: str) -> KvFormat:
     """The format of that name or alias. Raises UnknownKvFormat with the known names."""
     key = ALIASES.get(name.lower(), name.lower())
     if key not in FORMATS:
-        raise UnknownKvFormat(f"no KV format is called {name!r}", path="--kv-cache-dtype", value=name, hint="one of auto, " + ", ".join(FORMATS))
+        raise UnknownKvFormat(
+            f"no KV format is called {name!r}",
+            path="--kv-cache-dtype",
+            value=name,
+            hint="one of auto, " + ", ".join(FORMATS),
+        )
     return FORMATS[key]
 
 

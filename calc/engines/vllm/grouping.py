@@ -76,7 +76,9 @@ def _unified(members: Sequence[Member], rules: Rules) -> list[Member]:
         elif rules.unify_pages == "pad" and not page.latent:
             unified.append((stage, page.padded_to(largest)))
         else:
-            raise CannotGroup(f"a page of {page.page_bytes:,} bytes does not divide {largest:,}, and this release does not pad it")
+            raise CannotGroup(
+                f"a page of {page.page_bytes:,} bytes does not divide {largest:,}, and this release does not pad it"
+            )
     return unified
 
 
@@ -98,9 +100,7 @@ def promoted(members: Sequence[Member]) -> list[Member]:
     """Hybrid manager off: where some layers grow, windows and chunks grow too (kv_cache_planning.py:853)."""
     if not any(p.demand == GROW for _, p in members):
         return list(members)
-    return [
-        (s, replace(p, demand=GROW, reach=0) if p.demand in (WINDOW, CHUNK) else p) for s, p in members
-    ]
+    return [(s, replace(p, demand=GROW, reach=0) if p.demand in (WINDOW, CHUNK) else p) for s, p in members]
 
 
 def padded_layers_percent(groups: Sequence[Group]) -> list[tuple[int, float]]:

@@ -62,7 +62,9 @@ def resolve_kv_dtype(shape: Shape, asked: str, rules: Rules, version: Version, c
     name, notes, reasons = _meaning(shape, lowered, rules, capability, model.name)
     fmt = kv_format(name)
     if "vllm" not in fmt.engines:
-        reason = Reason("kv_dtype", f"vLLM has no KV format {fmt.name}; use fp8, int8_per_token_head or turboquant_3bit_nc")
+        reason = Reason(
+            "kv_dtype", f"vLLM has no KV format {fmt.name}; use fp8, int8_per_token_head or turboquant_3bit_nc"
+        )
         return KvDtype(fmt.name, fmt, fmt, notes, (reason,))
     reasons += _refusals(shape, fmt, version, capability)
     heads, latent = fmt, fmt
@@ -71,7 +73,9 @@ def resolve_kv_dtype(shape: Shape, asked: str, rules: Rules, version: Version, c
         heads = model if latent.latent_only else fmt
     if _kept_wide(shape, fmt, rules, version):
         heads = model
-        notes += (Note("kv-dtype", f"{shape.architecture} keeps its KV at {model.name} in this release whatever is asked"),)
+        notes += (
+            Note("kv-dtype", f"{shape.architecture} keeps its KV at {model.name} in this release whatever is asked"),
+        )
     notes += _cautions(shape, fmt, capability)
     return KvDtype(latent.name if latent.latent_only else fmt.name, heads, latent, notes, reasons)
 

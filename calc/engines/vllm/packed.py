@@ -23,7 +23,9 @@ def packed_groups(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
         ordered.sort(key=lambda b: b[0][1].demand != GROW)
         ordered = _padded_to_first(ordered)
     sized = [_by_page(bucket) for bucket in ordered]
-    floor = max((_repeats(s) for s in sized if len(s) > 1 and (_balanced(s) or rules.compressed_layout != "packed")), default=0)
+    floor = max(
+        (_repeats(s) for s in sized if len(s) > 1 and (_balanced(s) or rules.compressed_layout != "packed")), default=0
+    )
     if rules.compressed_layout != "packed":
         floor = _repeats(sized[0])
     cuttable = [_repeats(s) for s in sized if _balanced(s) or rules.compressed_layout != "packed"]

@@ -43,9 +43,7 @@ class Capacity:
 
 def request_blocks(layout: Layout, length: int, sizes: Sizes) -> int:
     """Blocks of the pool that one request of `length` tokens claims, all groups together."""
-    return sum(
-        d.groups * blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens) for d in layout.demands
-    )
+    return sum(d.groups * blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens) for d in layout.demands)
 
 
 def check_bytes(layout: Layout, length: int, sizes: Sizes, rules: Rules) -> int:
@@ -103,13 +101,17 @@ def request_parts(layout: Layout, length: int, sizes: Sizes) -> Parts:
         if page.is_state:
             state += count * page.row_bytes * blocks_of(page, length, sizes.in_flight, sizes.encoder_tokens)
             continue
-        held = page_rows(page, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)) * page.row_bytes * count
+        held = (
+            page_rows(page, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)) * page.row_bytes * count
+        )
         if page.demand == GROW:
             growing += held
         else:
             window += held
     total = layout.block_bytes * request_blocks(layout, length, sizes)
-    return Parts(growing=int(growing), window=int(window), state=state, padding=total - int(growing) - int(window) - state)
+    return Parts(
+        growing=int(growing), window=int(window), state=state, padding=total - int(growing) - int(window) - state
+    )
 
 
 def page_rows(page: Page, tokens: int) -> int:

@@ -25,9 +25,12 @@ class Rules:
     """How one release plans its cache. Files are those of the release that brought the change."""
 
     group_merge_below: Fraction = Fraction(0)  # largest kind's count is the group size while max < this x min
-    tokens_from_concurrency: bool = False  # the log's tokens: int(concurrency x max_model_len), else blocks // groups x block
+    tokens_from_concurrency: bool = (
+        False  # the log's tokens: int(concurrency x max_model_len), else blocks // groups x block
+    )
     utilization: Fraction = Fraction(9, 10)
     graphs_inside_budget: bool = False  # CUDA-graph estimate subtracted before the pool is sized
+    pipeline_adds_batch: bool = False  # with async scheduling, pipeline stages + 1 batches are in flight
     batches_in_flight: bool = False  # windows reserve every concurrent batch, not one
     null_block_checked: bool = False  # the fit check leaves one block out
     fit_check: str = "groups"  # "layers": no group padding; "groups"
@@ -114,7 +117,10 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "mla_blackwell_block": 32,
         },
     ),
-    ((0, 18, 0), {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "backend", "align_block_within_batch": True}),
+    (
+        (0, 18, 0),
+        {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "backend", "align_block_within_batch": True},
+    ),
     (
         (0, 20, 0),
         {  # config/cache.py:66; envs.py:261; config/compilation.py:1427; models/config.py:348, :410
@@ -148,7 +154,10 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "diffkv_fp8": True,
         },
     ),
-    ((0, 30, 0), {"mm_prefix_blackwell_block": 64}),  # platforms/cuda.py:160
+    (
+        (0, 30, 0),
+        {"mm_prefix_blackwell_block": 64, "pipeline_adds_batch": True},
+    ),  # platforms/cuda.py:160; config/vllm.py
     ((0, 31, 0), {"hopper_fp8_head_512_block": 64}),  # v1/attention/backends/flash_attn.py:298
     ((0, 32, 0), {"state_modes": ("align",), "checkpoint_block_mamba2": True}),  # config/cache.py; mamba_mixer2.py:1107
     (
@@ -169,7 +178,9 @@ def parse_version(text: str) -> Version:
     """
     found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,5}|x))?\.?((?:rc|dev|a|b)\d*)?(?:[.+-].*)?", text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is not a vLLM version", path="--engine", value=text, hint="vllm@0.33 or vllm@0.20.2")
+        raise UsageError(
+            f"{text!r} is not a vLLM version", path="--engine", value=text, hint="vllm@0.33 or vllm@0.20.2"
+        )
     major, minor, patch, pre = found.groups()
     last = _LAST_PATCH if patch in (None, "x") else int(patch)
     return (int(major), int(minor), last, -1) if pre else (int(major), int(minor), last)
@@ -195,5 +206,9 @@ def known_version(text: str | None) -> tuple[Version, str, str]:
     if version < FIRST:
         return version, plain, f"vLLM {plain} is older than 0.10: answered with the rules of 0.10"
     if version[:2] > LATEST[:2]:
-        return version, plain, f"vLLM {plain} is newer than {LATEST[0]}.{LATEST[1]}, the last release read: answered with its rules"
+        return (
+            version,
+            plain,
+            f"vLLM {plain} is newer than {LATEST[0]}.{LATEST[1]}, the last release read: answered with its rules",
+        )
     return version, plain, ""

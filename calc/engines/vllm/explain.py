@@ -1,0 +1,64 @@
+"""Lines of arithmetic that can be redone by hand, and the pool's groups as the contract lists them."""
+
+from __future__ import annotations
+
+from calc.engines.vllm.layout import Layout
+from calc.engines.vllm.pages import CHUNK, GROW, WINDOW, Page, blocks_of, held_tokens
+from calc.engines.vllm.pool import Sizes, request_blocks
+from calc.prediction import Parts, PoolGroup
+
+
+def pool_groups(layout: Layout, length: int, sizes: Sizes) -> tuple[PoolGroup, ...]:
+    return tuple(
+        PoolGroup(
+            kinds=group.kinds,
+            num_layers=len(group.members),
+            block_size=group.page.block,
+            page_bytes=group.page_bytes,
+            num_blocks_per_request=blocks_of(group.page, length, sizes.in_flight, sizes.encoder_tokens),
+        )
+        for group in layout.groups
+    )
+
+
+def explain_parts(layout: Layout, length: int, sizes: Sizes, one: Parts, sequences: int) -> tuple[tuple[str, str], ...]:
+    """One line a part: layers x bytes x tokens, and what the blocks add."""
+    times = f" x {sequences} sequences" if sequences > 1 else ""
+    growing, window, state = [], [], []
+    for page, count in layout.counted_members:
+        if page.is_state:
+            state.append(_state_line(page, count, length, sizes))
+        elif page.demand == GROW:
+            growing.append(_row_line(page, count, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)))
+        else:
+            window.append(_window_line(page, count, length, sizes))
+    blocks = request_blocks(layout, length, sizes)
+    terms = " + ".join(
+        f"{d.groups} x {blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens)}" for d in layout.demands
+    )
+    padding = f"({terms}) = {blocks} blocks x {layout.block_bytes:,} - {one.growing + one.window + one.state:,}"
+    lines = {
+        "kv_growing": " + ".join(growing),
+        "kv_window": " + ".join(window),
+        "state": " + ".join(state),
+        "kv_padding": padding,
+    }
+    return tuple((name, line + times if line else "") for name, line in lines.items())
+
+
+def _row_line(page: Page, count: int, tokens: int) -> str:
+    per = f" / {page.tokens_per_row}" if page.tokens_per_row > 1 else ""
+    return f"{count} {page.kind} layers x {page.row_bytes:,} x {tokens:,}{per}"
+
+
+def _window_line(page: Page, count: int, length: int, sizes: Sizes) -> str:
+    held = held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)
+    how = ""
+    if page.demand in (WINDOW, CHUNK):
+        how = f" [min({page.reach:,} + {sizes.in_flight:,}, {length:,})]"
+    return f"{count} {page.kind} layers x {page.row_bytes:,} x {held:,}{how}"
+
+
+def _state_line(page: Page, count: int, length: int, sizes: Sizes) -> str:
+    slots = blocks_of(page, length, sizes.in_flight, sizes.encoder_tokens)
+    return f"{count} state layers x {page.row_bytes:,} x {slots}"
