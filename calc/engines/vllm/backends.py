@@ -23,6 +23,10 @@ MM_PREFIX = frozenset(
 )
 
 
+#: Classes whose own KDA kernel exports a state inside a prefill, as Mamba 2's does.
+KDA_CHECKPOINTS = frozenset({"KimiK3ForConditionalGeneration"})
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """`block` is the default block, `kernel_block` the smallest one the kernel takes."""

@@ -1,7 +1,8 @@
 """Every knob a plan leaves open, as that release of vLLM sets it for that card.
 
-Sources: vLLM 0.33 engine/arg_utils.py:2940 (batch sizes), :3041 (prefix caching), config/vllm.py:588 (batches in flight),
-:1640 (async scheduling), models/config.py:750 (state mode); 0.20.2 models/config.py:338; 0.11.0 engine/arg_utils.py:1605.
+Sources: vLLM 0.33 engine/arg_utils.py:2940 (batch sizes), :3041 (prefix caching), config/vllm.py:588 (batches in
+flight), :1640 (async scheduling), config/model.py:2643 (length), models/config.py:750 (state mode); 0.20.2
+models/config.py:338; 0.11.0 engine/arg_utils.py:1605.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from calc.plan import Plan
 from calc.prediction import Note, Reason, Resolved
 from calc.speculation import Speculation, speculation
 from calc.units import GIB
-from onboard.errors import FieldMissing
 from onboard.profile import Profile
 from onboard.states import StateCache
 
@@ -50,7 +50,7 @@ def resolve(profile: Profile, plan: Plan, card: Card, version_text: str | None) 
     notes: list[Note] = [Note("engine-version", outside)] if outside else []
     spec = speculation(profile, plan)
     kv = kv_of(profile, plan.kv_cache_dtype, version, card)
-    length = plan.max_model_len or _own_length(profile)
+    length = plan.max_model_len or own_length(profile, rules)
     sequences, batched = _batches(plan, card, rules, length, notes)
     caching, mode, reasons = _state_mode(profile, plan, shape, rules, spec, notes)
     in_flight, asynchronous = _in_flight(plan, shape, rules, batched)
@@ -89,13 +89,17 @@ def kv_of(profile: Profile, asked: str, version: Version, card: Card) -> KvDtype
     )
 
 
-def _own_length(profile: Profile) -> int:
+#: What vLLM assumes where no key of the config states a length (config/model.py:2589).
+ASSUMED_LENGTH = 2048
+
+
+def own_length(profile: Profile, rules: Rules) -> int:
+    """The length served where none is given: LongRoPE models' original one, else the model's own."""
+    original = profile.fact("original_max_model_len")
+    if rules.longrope_default_is_original and isinstance(original, int):
+        return original
     length = profile.fact("max_model_len")
-    if not isinstance(length, int):
-        raise FieldMissing(
-            f"{profile.id} does not state its maximum length", path="max_model_len", hint="give --max-model-len"
-        )
-    return length
+    return length if isinstance(length, int) else ASSUMED_LENGTH
 
 
 def _default_note(option: str, value: object) -> Note:

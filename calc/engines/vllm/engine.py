@@ -10,7 +10,7 @@ from calc.cards import Card
 from calc.engines.vllm import defaults
 from calc.engines.vllm.backends import backend_of
 from calc.engines.vllm.explain import explain_parts, pool_groups
-from calc.engines.vllm.grouping import CannotGroup
+from calc.engines.vllm.grouping import LayoutError
 from calc.engines.vllm.layout import Layout, Request, build_layout
 from calc.engines.vllm.pool import Sizes, capacity, request_parts
 from calc.engines.vllm.refusals import before_loading, memory_refusals, state_refusals
@@ -74,7 +74,7 @@ class VllmEngine:
         plan, rules = resolved.plan, rules_for(resolved.version)
         try:
             layout = layout_of(profile, resolved)
-        except CannotGroup as error:
+        except LayoutError as error:
             return _no_cache(Reason("block_size", f"{error}: use another --kv-cache-dtype, or a newer release"))
         length = plan.max_model_len or 0
         if not layout.groups:
@@ -93,7 +93,7 @@ class VllmEngine:
         pool = Pool(
             bytes=room.num_blocks * layout.block_bytes,
             num_blocks=room.num_blocks,
-            block_size=layout.smallest_block,
+            block_size=layout.smallest_block(length),
             num_groups=len(layout.groups),
             tokens=room.tokens,
             max_concurrency=room.concurrency,

@@ -13,7 +13,7 @@ def pool_groups(layout: Layout, length: int, sizes: Sizes) -> tuple[PoolGroup, .
         PoolGroup(
             kinds=group.kinds,
             num_layers=len(group.members),
-            block_size=group.page.block,
+            block_size=group.page.block or length,
             page_bytes=group.page_bytes,
             num_blocks_per_request=blocks_of(group.page, length, sizes.in_flight, sizes.encoder_tokens),
         )

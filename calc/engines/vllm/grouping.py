@@ -15,7 +15,7 @@ from calc.engines.vllm.versions import Rules
 Member = tuple[int, Page]  # (pipeline stage, page)
 
 
-class CannotGroup(ValueError):
+class LayoutError(ValueError):
     """vLLM stops: the pages cannot be made equal."""
 
 
@@ -45,11 +45,11 @@ class Group:
 
 
 def group_layers(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
-    """The groups of the whole model. Raises CannotGroup where the release has no way to lay the pages out."""
+    """The groups of the whole model. Raises LayoutError where the release has no way to lay the pages out."""
     if not members:
         return ()
     pages = [page for _, page in members]
-    if all(p == pages[0] for p in pages):
+    if len({_identity(p) for p in pages}) == 1:
         return (Group(tuple(members)),)
     if len({p.uniform_key for p in pages}) == 1 and not any(p.demand == CROSS for p in pages):
         return (Group(tuple(members), mixed=True),)
@@ -58,6 +58,11 @@ def group_layers(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
 
         return packed_groups(members, rules)
     return _equal_groups(_unified(members, rules), rules)
+
+
+def _identity(page: Page) -> Page:
+    """A page without the word for its layer: what grows together shares a group, whatever the model computes."""
+    return replace(page, kind="")
 
 
 def _unified(members: Sequence[Member], rules: Rules) -> list[Member]:
@@ -70,13 +75,13 @@ def _unified(members: Sequence[Member], rules: Rules) -> list[Member]:
         elif page.is_state:
             unified.append((stage, page.padded_to(largest)))
         elif rules.unify_pages == "none":
-            raise CannotGroup("layers need pages of different sizes, which this release cannot lay out")
+            raise LayoutError("layers need pages of different sizes, which this release cannot lay out")
         elif largest % page.page_bytes == 0:
             unified.append((stage, page.scaled(largest // page.page_bytes)))
         elif rules.unify_pages == "pad" and not page.latent:
             unified.append((stage, page.padded_to(largest)))
         else:
-            raise CannotGroup(
+            raise LayoutError(
                 f"a page of {page.page_bytes:,} bytes does not divide {largest:,}, and this release does not pad it"
             )
     return unified
@@ -86,7 +91,7 @@ def _equal_groups(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
     """Each kind is cut into groups of the smallest kind's number of layers, or the largest's where they are close."""
     buckets: dict[Page, list[Member]] = {}
     for member in members:
-        buckets.setdefault(member[1], []).append(member)
+        buckets.setdefault(_identity(member[1]), []).append(member)
     sizes = [len(b) for b in buckets.values()]
     size = max(sizes) if max(sizes) < min(sizes) * rules.group_merge_below else min(sizes)
     groups = []
@@ -96,11 +101,12 @@ def _equal_groups(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def promoted(members: Sequence[Member]) -> list[Member]:
-    """Hybrid manager off: where some layers grow, windows and chunks grow too (kv_cache_planning.py:853)."""
+def promoted(members: Sequence[Member], windows: bool) -> list[Member]:
+    """Hybrid manager off: where some layers grow, chunks grow too, and windows (kv_cache_planning.py:853)."""
     if not any(p.demand == GROW for _, p in members):
         return list(members)
-    return [(s, replace(p, demand=GROW, reach=0) if p.demand in (WINDOW, CHUNK) else p) for s, p in members]
+    local = (WINDOW, CHUNK) if windows else (CHUNK,)
+    return [(s, replace(p, demand=GROW, reach=0) if p.demand in local else p) for s, p in members]
 
 
 def padded_layers_percent(groups: Sequence[Group]) -> list[tuple[int, float]]:

@@ -1,12 +1,12 @@
-"""The cache layout of a model under a plan: pages, groups and the bytes of one block. Independent of length and memory."""
+"""The cache layout of a model under a plan: pages, groups, the bytes of one block. No length and no memory in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from calc.engines.vllm.backends import Backend, gdn_checkpoints, hybrid_kernel_block
+from calc.engines.vllm.backends import KDA_CHECKPOINTS, Backend, gdn_checkpoints, hybrid_kernel_block
 from calc.engines.vllm.grouping import Group, Member, group_layers, promoted
 from calc.engines.vllm.hybrid import GDN_CHECKPOINT, Raised, raise_block, skip_layer_block
 from calc.engines.vllm.kv_dtype import KvDtype
@@ -16,7 +16,7 @@ from calc.engines.vllm.shape import Shape
 from calc.engines.vllm.specs import Context, pages_of
 from calc.engines.vllm.versions import Rules
 from onboard.layers import Layer
-from onboard.states import Mamba2
+from onboard.states import GatedDeltaNet, KimiDelta, Mamba2
 
 DEFAULT_STATE_CHUNK = 2048  # Mamba 1 has no chunk of its own (config/model.py get_mamba_chunk_size)
 
@@ -55,8 +55,8 @@ class Demand:
 class Layout:
     """`block_bytes` is what one block of the pool costs the fullest stage; `check_bytes` what the fit check charges.
 
-    `counted_members` are the fullest stage's pages before padding and how many layers have each, `all_pages` the same
-    with states padded; `model_block_bytes` is one block of
+    `counted_members` are the fullest stage's pages before padding and how many layers have each; `all_pages` what the
+    per-layer fit check of old releases counts (states padded, chunks kept); `model_block_bytes` is one block of
     all pipeline stages together.
     """
 
@@ -72,21 +72,23 @@ class Layout:
     has_states: bool
     raised: Raised | None = None
     attention_block: int = 0
-    stage: int = 0
-    stage_sizes: tuple[int, ...] = field(default=())
+    claims_by_bytes: bool = (
+        False  # concurrency divides a request's bytes by the first group's page (mixed, before 0.29)
+    )
 
-    @property
-    def smallest_block(self) -> int:
-        return min((g.page.block for g in self.groups), default=0)
+    def smallest_block(self, length: int) -> int:
+        """The smallest group's block; a state of mode none has one block for the whole length."""
+        return min((g.page.block or length for g in self.groups), default=0)
 
 
 def build_layout(req: Request) -> Layout:
-    """Raises CannotGroup where the release cannot lay the model's pages out."""
+    """Raises LayoutError where the release cannot lay the model's pages out."""
     context, raised = _context(req)
     members, real = _members(req, context, raised)
-    if req.hybrid_off:
-        members = promoted(members)
-        real = promoted(real)
+    unpromoted = members
+    if req.hybrid_off or not req.rules.chunked_manager:
+        windows = req.hybrid_off
+        members, real = promoted(members, windows), promoted(real, windows)
     groups = group_layers(members, req.rules)
     stage, block = _fullest_stage(groups, req)
     inside = [page for s, page in real if s == stage]
@@ -94,17 +96,16 @@ def build_layout(req: Request) -> Layout:
         groups=groups,
         counted_members=_counted(inside),
         demands=_demands(groups),
-        all_pages=_counted([page for s, page in members if s == stage]),
+        all_pages=_counted([page for s, page in unpromoted if s == stage]),
         block_bytes=block,
         check_bytes=_check_bytes(groups, block, req),
         model_block_bytes=max((sum(p.page_bytes for _, p in g.members) for g in groups), default=0),
-        growing_token_bytes=sum((p.token_bytes for p in inside if p.demand == GROW), Fraction(0)),
+        growing_token_bytes=_growing(inside, req.hybrid_off),
         state_bytes=sum(p.row_bytes for p in inside if p.is_state),
         has_states=any(p.is_state for p in inside),
         raised=raised,
         attention_block=context.block,
-        stage=stage,
-        stage_sizes=stage_layers(len(req.layers), req.pp),
+        claims_by_bytes=len(groups) > 1 and all(g.mixed for g in groups) and req.rules.compressed_layout != "packed",
     )
 
 
@@ -115,7 +116,9 @@ def _context(req: Request) -> tuple[Context, Raised | None]:
         families.add(Mamba2.family)
     flashinfer_gdn = gdn_checkpoints(req.shape, req.rules, req.capability)
     if flashinfer_gdn:
-        families.add("gated_delta_net")
+        families.add(GatedDeltaNet.family)
+    if req.rules.checkpoint_block_gdn and req.shape.architecture in KDA_CHECKPOINTS:
+        families.add(KimiDelta.family)
     context = Context(
         kv=req.kv,
         rules=req.rules,
@@ -151,7 +154,7 @@ def _context(req: Request) -> tuple[Context, Raised | None]:
 
 
 def _exempt(req: Request) -> frozenset[int]:
-    """The first and last layers that a packed format leaves alone, on models without states (turboquant/config.py:178)."""
+    """The layers at both ends that a packed format leaves alone, without states (turboquant/config.py:178)."""
     ends, count = req.kv.heads.exempt_ends, len(req.layers)
     if not ends or req.shape.states:
         return frozenset()
@@ -216,6 +219,12 @@ def _demands(groups: Sequence[Group]) -> tuple[Demand, ...]:
         key = group.page.uniform_key
         counts[key] = (group.page, counts.get(key, (group.page, 0))[1] + 1)
     return tuple(Demand(page=page, groups=n) for page, n in counts.values())
+
+
+def _growing(pages: Sequence[Page], hybrid_off: bool) -> Fraction:
+    """The plain sum over growing layers; chunked ones count where the user turned the hybrid manager off."""
+    grows = [p for p in pages if p.demand == GROW and (hybrid_off or p.kind != "chunked")]
+    return sum((p.token_bytes for p in grows), Fraction(0))
 
 
 def _counted(pages: Sequence[Page]) -> tuple[tuple[Page, int], ...]:

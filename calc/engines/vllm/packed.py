@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calc.engines.vllm.grouping import CannotGroup, Group, Member
+from calc.engines.vllm.grouping import LayoutError, Group, Member
 from calc.engines.vllm.pages import GROW
 from calc.engines.vllm.versions import Rules
 
@@ -73,7 +73,7 @@ def _padded_to_first(buckets: list[list[Member]]) -> list[list[Member]]:
         for stage, page in bucket:
             larger = [size for size in pages if size >= page.page_bytes]
             if not larger:
-                raise CannotGroup(f"a page of {page.page_bytes:,} bytes is larger than every growing page")
+                raise LayoutError(f"a page of {page.page_bytes:,} bytes is larger than every growing page")
             row.append((stage, page.padded_to(larger[0])))
         padded.append(row)
     return padded

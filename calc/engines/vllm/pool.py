@@ -57,16 +57,23 @@ def check_bytes(layout: Layout, length: int, sizes: Sizes, rules: Rules) -> int:
     return block * request_blocks(layout, length, sizes)
 
 
+def claimed_by_bytes(layout: Layout, length: int, sizes: Sizes) -> int:
+    """Before 0.29 a request's bytes are divided by the first group's page, which differs where groups are mixed."""
+    need = sum(blocks_of(g.page, length, sizes.in_flight, sizes.encoder_tokens) * g.page_bytes for g in layout.groups)
+    return -(-need // layout.groups[0].page_bytes)
+
+
 def capacity(layout: Layout, pool_bytes: int, length: int, sizes: Sizes, rules: Rules) -> Capacity:
     """What a pool of `pool_bytes` holds, and the fit check for one request of `length` tokens."""
     blocks = max(pool_bytes, 0) // layout.block_bytes
     claimed = request_blocks(layout, length, sizes)
     available = pool_bytes - (layout.block_bytes if rules.null_block_checked else 0)
-    concurrency = blocks / claimed if claimed else 0.0
+    claims = claimed_by_bytes(layout, length, sizes) if layout.claims_by_bytes else claimed
+    concurrency = blocks / claims if claims else 0.0
     if rules.tokens_from_concurrency:
         tokens = int(concurrency * length)
     else:
-        tokens = blocks // len(layout.groups) * layout.smallest_block * sizes.dcp
+        tokens = blocks // len(layout.groups) * layout.smallest_block(length) * sizes.dcp
     needed = check_bytes(layout, length, sizes, rules)
     longest = length if needed <= available else longest_that_fits(layout, available, length, sizes, rules)
     return Capacity(

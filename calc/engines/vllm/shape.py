@@ -38,6 +38,19 @@ class Shape:
 POOLING = ("ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "RewardModel", "EmbeddingModel")
 
 
+def _declared(profile: Profile) -> str | None:
+    """The name that `auto` becomes. Only what config.json itself declares counts, under a method that vLLM asks.
+
+    ModelOpt's fp8 is fp8_e4m3 (torch_utils.py:78), compressed-tensors' is fp8 (attention.py:275).
+    """
+    fact, method = profile.facts.get("kv_cache_scheme"), str(profile.fact("quantization") or "")
+    if fact is None:
+        return None
+    if method.startswith("modelopt"):
+        return "fp8_e4m3" if fact.value == "fp8" else str(fact.value)
+    return str(fact.value) if method == "compressed-tensors" else None
+
+
 def _shape(profile: Profile) -> Shape:
     caches = [spec for spec, _ in profile.cache_groups]
     heads = [c for c in caches if isinstance(c, Heads)]
@@ -54,7 +67,7 @@ def _shape(profile: Profile) -> Shape:
         attention=any(not isinstance(c, StateCache) for c in caches),
         gated_delta_k_dims=frozenset(c.k_dim for c in caches if isinstance(c, GatedDeltaNet)),
         mixed_head_dims=len({h.k_dim for h in heads}) > 1,
-        declared_kv_dtype=profile.fact("declared_kv_cache_dtype"),
+        declared_kv_dtype=_declared(profile),
         pooling=architecture.endswith(POOLING),
     )
 

@@ -47,11 +47,9 @@ class Context:
     block: int
     state_mode: str
     speculative: int
-    max_model_len_blocks: bool = False
     ssm_dtype: str | None = None
     exempt: frozenset[int] = frozenset()
     checkpoints: frozenset[str] = frozenset()  # state families with a checkpoint block
-    hybrid_off: bool = False
     compressed: bool = False
 
 
@@ -68,10 +66,12 @@ def pages_of(layer: Layer, index: int, ctx: Context) -> tuple[Page, ...]:
 def _pages(spec: CacheSpec, index: int, ctx: Context) -> list[Page]:
     if isinstance(spec, StateCache):
         return [_state_page(spec, ctx)]
+    if ctx.compressed and isinstance(spec, (WindowAttention, WindowLatent)):
+        return [_v4_window_page(spec)]
     if isinstance(spec, Heads):
         return [_heads_page(spec, index, ctx)]
     if isinstance(spec, WindowLatent):
-        return [_window_latent_page(spec, ctx)]
+        return [replace(_latent_page(spec, ctx), demand=WINDOW, reach=spec.window - 1, dcp=1)]
     if isinstance(spec, LatentAttention):
         return [_latent_page(spec, ctx)]
     if isinstance(spec, Compressed):
@@ -91,9 +91,9 @@ def _heads_page(spec: Heads, index: int, ctx: Context) -> Page:
     exempt = index in ctx.exempt
     row = heads * (2 * (spec.k_dim + spec.v_dim) if exempt else ctx.kv.heads.bytes_of(spec.k_dim, spec.v_dim))
     demand, reach, kind = GROW, 0, spec.kind
-    if isinstance(spec, WindowAttention) and not ctx.hybrid_off:
+    if isinstance(spec, WindowAttention):
         demand, reach = WINDOW, spec.window - 1
-    elif isinstance(spec, ChunkedAttention) and not ctx.hybrid_off and ctx.rules.chunked_manager:
+    elif isinstance(spec, ChunkedAttention):
         demand, reach = CHUNK, spec.chunk
     elif isinstance(spec, CrossAttention):
         demand = CROSS
@@ -124,12 +124,9 @@ def _latent_page(spec: LatentAttention, ctx: Context) -> Page:
     )
 
 
-def _window_latent_page(spec: WindowLatent, ctx: Context) -> Page:
-    """A latent cache that slides: beside compressed latents it has V4's packed rows and its own block."""
-    if not ctx.compressed:
-        page = _latent_page(spec, ctx)
-        return replace(page, demand=WINDOW, reach=spec.window - 1, dcp=1)
-    row = _v4_row(spec.latent_dim + spec.rope_dim)
+def _v4_window_page(spec: WindowAttention | WindowLatent) -> Page:
+    """The sliding cache beside compressed latents: packed rows, a block of its own."""
+    row = _v4_row(spec.elements_per_token())
     return Page(
         kind=spec.kind,
         demand=WINDOW,
@@ -230,7 +227,8 @@ def _state_page(spec: StateCache, ctx: Context) -> Page:
     slots = 1 + drafts
     if ctx.state_mode == "align":
         slots = 2 + drafts + (1 if spec.family in ctx.checkpoints else 0)
+    block = 0 if ctx.state_mode == "none" else ctx.block  # mode none: one block for the whole length
     return Page(
-        kind="state", demand=SLOTS, block=ctx.block, row_bytes=size, page_bytes=size, tokens_per_row=0, slots=slots,
+        kind="state", demand=SLOTS, block=block, row_bytes=size, page_bytes=size, tokens_per_row=0, slots=slots,
         shape=shape,
     )  # fmt: skip

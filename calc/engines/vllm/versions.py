@@ -37,6 +37,7 @@ class Rules:
     fit_check_whole_model: bool = False  # all pipeline stages against one stage's memory
     unify_pages: str = "none"  # "none", "ratio" (integer multiples only), "pad"
     chunked_manager: bool = True  # chunked layers keep their chunk; else they grow
+    longrope_default_is_original: bool = False  # LongRoPE models serve their original length by default
     large_card_tier: bool = False  # >= 160 GiB cards get 16,384 batched tokens
     gb10_small_tier: bool = False
     async_by_default: bool = True
@@ -51,7 +52,7 @@ class Rules:
     hybrid_kernel_block: str = "backend"  # "16", "config" (MLA 64/128, Blackwell 32), "backend"
     mla_hybrid_floor: int = 0
     state_slots_refused: bool = False  # max_num_seqs above the number of blocks, with full CUDA graphs
-    align_block_within_batch: bool = True  # mode align: the block must fit max_num_batched_tokens
+    align_block_within_batch: bool = False  # mode align: the block must fit max_num_batched_tokens
     nemotron_ssm_dtype: str = "float32"  # where the config names none; "model" ignores the config's key
     # --- attention formats and backends ---
     sparse_auto: str = "bf16"  # what auto means for DeepSeek V3.2 (0.11: the packed fp8)
@@ -84,7 +85,6 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "sparse_fp8_plain_on_blackwell": False,
             "mla_hopper_auto_block": 64,
             "mla_blackwell_block": 128,
-            "align_block_within_batch": False,
         },
     ),
     ((0, 11, 2), {"state_prefix_caching": "by-class", "state_modes": ("all",), "hybrid_kernel_block": "config"}),
@@ -95,6 +95,7 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "unify_pages": "ratio",
             "sparse_auto": "bf16",
             "mla_hopper_auto_block": 16,
+            "longrope_default_is_original": True,  # config/model.py
         },
     ),
     (
@@ -115,11 +116,12 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "state_modes": ("all", "align"),
             "speculative_state_blocks": True,
             "mla_blackwell_block": 32,
+            "align_block_within_batch": True,  # config/vllm.py:1220
         },
     ),
     (
         (0, 18, 0),
-        {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "backend", "align_block_within_batch": True},
+        {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "backend"},
     ),
     (
         (0, 20, 0),
@@ -143,7 +145,7 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "state_prefix_caching": "on",
         },
     ),
-    ((0, 27, 0), {"mla_hybrid_floor": 128}),  # platforms/interface.py:885
+    ((0, 27, 0), {"mla_hybrid_floor": 128, "align_block_within_batch": False}),  # platforms/interface.py:885
     ((0, 28, 0), {"large_card_tier": True, "gb10_small_tier": True}),  # engine/arg_utils.py:2582
     (
         (0, 29, 0),
