@@ -1,11 +1,124 @@
-"""Estimated terms: activation peak, CUDA graphs, runtime. Each says how sure it is and where it was learned."""
+"""Estimated terms: activation peak, CUDA graphs, runtime. Each says how sure it is and where it was learned.
+
+`overhead_terms` is what an engine asks. `confidence` and `advice` are for whoever prints. Rules by mechanism lie in
+`activation`, `graphs`, `runtime` and `tables`; what boots taught lies in `calibration/fit.json`, read by `fit`.
+"""
 
 from __future__ import annotations
 
+from calc.estimates.activation import Part, forward_part
+from calc.estimates.classes import class_of, unmodelled
+from calc.estimates.fit import Fit, load_fit
+from calc.estimates.intervals import band, confidence, hangs_on_estimate
+from calc.estimates.notes import advice
+from calc.estimates.reserve import estimate
+from calc.estimates.runtime import outside
+from calc.estimates.setup import Setup, setup_of
+from calc.estimates.specification import NAME, specification_terms
 from calc.prediction import Resolved, Term
+from onboard.errors import FieldMissing, UsageError
 from onboard.profile import Profile
 
 
 def overhead_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
-    """`activation`, `cuda_graphs`, `runtime` and `encoder` for the resolved plan, with low and high."""
-    return ()
+    """`activation`, `encoder`, `cuda_graphs` and `runtime` for the resolved plan, with low and high; and what stands
+    outside the engine's budget: `context` (the CUDA context and later workspaces), `prefill` (recurrent chunk states).
+
+    Raises FieldMissing where the model states no width that the peak depends on; where the pool is fixed by
+    `kv_cache_memory_bytes` nothing depends on it, and the terms are left out.
+    """
+    model = resolved.plan.activation_model
+    if model not in (None, NAME, "mechanisms"):
+        raise UsageError(
+            f"no activation model is called {model!r}",
+            path="activation_model",
+            value=model,
+            hint=f"mechanisms or {NAME}",
+        )
+    if model == NAME:
+        return specification_terms(profile, resolved)
+    try:
+        setup = setup_of(profile, resolved)
+    except FieldMissing:
+        if resolved.plan.kv_cache_memory_bytes is not None:
+            return ()
+        raise
+    terms = {"vllm": _vllm, "sglang": _sglang}.get(resolved.engine, _others)
+    return terms(setup, load_fit(), profile.id)
+
+
+def _vllm(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+    found = estimate(setup, fit, model)
+    missing = "; ".join(unmodelled(setup))
+    terms = [
+        _term("activation", found.activation, setup, fit, more=missing),
+        _term("cuda_graphs", found.graphs, setup, fit, inside=found.graphs_inside),
+        _term("runtime", found.runtime, setup, fit),
+        _term("context", found.context, setup, fit, inside=False),
+    ]
+    if setup.encoder:
+        terms.insert(1, _term("encoder", found.encoder, setup, fit))
+    if found.prefill.bytes:
+        size = round(found.prefill.bytes)
+        terms.append(
+            Term(
+                name="prefill",
+                bytes=size,
+                rule=found.prefill.rule,
+                inside_budget=False,
+                low_bytes=0,
+                high_bytes=4 * size,
+            )
+        )
+    return tuple(terms)
+
+
+def _sglang(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+    """SGLang profiles nothing: what mem_fraction_static leaves must hold the forward pass of a chunk, the graphs and
+    the context.
+    """
+    captured = Part(
+        "cuda_graphs",
+        min(0.6, 0.03 + 0.01 * setup.max_num_seqs) * 2**30,
+        "0.03 to 0.11 GB for 4 to 8 sequences in boots",
+    )
+    graphs_term = captured if not setup.eager else Part("cuda_graphs", 0.0, "disabled")
+    return (
+        _term("activation", forward_part(setup, fit), setup, fit, inside=False),
+        _term("cuda_graphs", graphs_term, setup, fit, inside=False),
+        _term("context", outside(setup, fit), setup, fit, inside=False),
+    )
+
+
+def _others(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+    """llama.cpp computes its own compute buffers exactly; the device context stands outside them."""
+    return (_term("context", outside(setup, fit), setup, fit, inside=False),)
+
+
+def _term(name: str, part: Part, setup: Setup, fit: Fit, *, inside: bool = True, more: str = "") -> Term:
+    low, high = band(setup, name, fit) if part.bytes else (0.0, 0.0)
+    rule = part.rule + (f" ({more})" if more else "")
+    return Term(
+        name=name,
+        bytes=round(part.bytes),
+        rule=rule,
+        origin="anchor",
+        inside_budget=inside,
+        low_bytes=max(0, round(part.bytes + low)),
+        high_bytes=round(part.bytes + high),
+    )
+
+
+def calibration_status(model: str) -> dict[str, object]:
+    """The contract's `calibration`: calibrated (at least 4 anchors of this model) or "calibration pending", by
+    profile id.
+    """
+    fit = load_fit()
+    anchors, error = fit.anchored.get(model, (0, None))
+    status = "calibrated" if anchors >= 4 else "calibration pending"
+    return {"status": status, "num_anchors": anchors, "error_bytes": error}
+
+
+__all__ = [
+    "Setup", "advice", "calibration_status", "class_of", "confidence", "hangs_on_estimate", "overhead_terms",
+]  # fmt: skip

@@ -1,0 +1,89 @@
+"""What was learned: constants, spreads and per-model corrections, read from `calibration/fit.json`.
+
+`calc calibration --fit` writes that file from the anchors. `PRIORS` are the values that the mechanisms' sources give;
+the fit is drawn toward them, so a constant that few boots speak about stays where its source puts it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from onboard.catalog_paths import shipped, user_catalog
+
+GIB = 2**30
+
+# Bytes an element, GiB, or a pure factor; the name says which. Sources stand with the mechanisms that use them.
+PRIORS: dict[str, float] = {
+    "sampler_sort_bytes": 38.3,
+    "sampler_flashinfer_bytes": 14.5,
+    "hidden_v0.6_bytes": 6.0,
+    "hidden_v0_bytes": 8.0,
+    "hidden_v1_bytes": 7.5,
+    "moe_forward_factor": 1.7,
+    "moe_kept_factor": 1.3,
+    "base_gib": 0.01,
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything learned. `spreads` are evenly spaced quantiles of measured minus predicted in GiB, by class of boot,
+    then by
+    term. `models` are corrections of the activation by model name; `anchored` counts a profile's anchors, with their
+    mean
+    absolute error in bytes.
+    """
+
+    constants: Mapping[str, float]
+    runtime: Mapping[str, float] = field(default_factory=dict)
+    graphs: Mapping[str, float] = field(default_factory=dict)
+    spreads: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    models: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # id -> anchors, GiB added to the activation
+    anchored: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+
+    def of(self, name: str) -> float:
+        return self.constants.get(name, PRIORS[name])
+
+
+@lru_cache(maxsize=4)
+def load_fit(path: Path | None = None) -> Fit:
+    """The user's fit where there is one, else the shipped one, else the priors."""
+    user = user_catalog()
+    places = (
+        [path]
+        if path
+        else ([user / "calibration" / "fit.json"] if user else []) + [shipped("calibration") / "fit.json"]
+    )
+    for place in places:
+        if place.is_file():
+            return fit_from(json.loads(place.read_text(encoding="utf-8")))
+    return Fit(constants=PRIORS)
+
+
+def fit_from(data: Mapping[str, Any]) -> Fit:
+    """A Fit from its JSON."""
+    return Fit(
+        constants=data.get("constants", {}),
+        runtime=data.get("runtime", {}),
+        graphs=data.get("graphs", {}),
+        spreads=data.get("spreads", {}),
+        models={m: (int(v["num_anchors"]), float(v["activation_gib"])) for m, v in data.get("models", {}).items()},
+        anchored={m: (int(v["num_anchors"]), v["error_bytes"]) for m, v in data.get("anchored", {}).items()},
+    )
+
+
+def fit_to_json(fit: Fit) -> dict[str, Any]:
+    """The JSON of a Fit, what `calibration/fit.json` holds."""
+    return {
+        "constants": dict(fit.constants),
+        "runtime": dict(fit.runtime),
+        "graphs": dict(fit.graphs),
+        "models": {m: {"num_anchors": n, "activation_gib": x} for m, (n, x) in fit.models.items()},
+        "anchored": {m: {"num_anchors": n, "error_bytes": e} for m, (n, e) in fit.anchored.items()},
+        "spreads": {c: {t: list(v) for t, v in terms.items()} for c, terms in fit.spreads.items()},
+    }

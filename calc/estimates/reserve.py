@@ -1,0 +1,70 @@
+"""The estimated parts of one boot together: what stands inside the budget and what outside, from one setup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calc.estimates import activation as act
+from calc.estimates import graphs as cuda
+from calc.estimates import runtime
+from calc.estimates.activation import Part
+from calc.estimates.fit import GIB, Fit
+from calc.estimates.setup import Setup
+from calc.estimates.tables import ENCODERS
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes per card of each part. `graphs_inside` says whether the graphs count against the budget."""
+
+    activation: Part
+    encoder: Part
+    runtime: Part
+    graphs: Part
+    context: Part
+    prefill: Part
+    graphs_inside: bool
+
+    @property
+    def inside(self) -> float:
+        """What is neither weights nor cache inside the budget."""
+        return (
+            self.activation.bytes
+            + self.encoder.bytes
+            + self.runtime.bytes
+            + (self.graphs.bytes if self.graphs_inside else 0.0)
+        )
+
+
+def estimate(setup: Setup, fit: Fit, model: str = "") -> Estimate:
+    """Every estimated part. `model` picks that model's own correction where it has one."""
+    peak = act.activation(setup, fit)
+    anchors, correction = fit.models.get(model, (0, 0.0))
+    if correction:
+        peak = Part(
+            peak.name,
+            max(0.0, peak.bytes + correction * GIB),
+            f"{peak.rule} {correction:+.2f} GiB learned from {anchors} anchors of this model",
+        )
+    return Estimate(
+        activation=peak,
+        encoder=encoder_part(setup, fit),
+        runtime=runtime.inside(setup, fit),
+        graphs=cuda.graphs(setup, fit),
+        context=runtime.outside(setup, fit),
+        prefill=Part("prefill", runtime.delta_prefill_bytes(setup), "Gated DeltaNet chunk states"),
+        graphs_inside=cuda.estimate_is_subtracted(setup),
+    )
+
+
+def encoder_part(setup: Setup, fit: Fit) -> Part:
+    """What the encoder's own profile run adds to the text model's peak."""
+    if not setup.encoder:
+        return Part("encoder", 0.0, "text only")
+    entry = ENCODERS[setup.encoder]
+    return Part(
+        "encoder", fit.runtime.get(f"encoder {setup.encoder}", entry.gib) * GIB, f"{setup.encoder}: {entry.source}"
+    )
+
+
+__all__ = ["Estimate", "Fit", "encoder_part", "estimate"]

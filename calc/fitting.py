@@ -1,0 +1,293 @@
+"""Learning from anchors: constants by weighted least squares on the branch that binds, cells by shrunk medians, spreads
+by residuals of boots whose whole thread was left out. Plain Python; nothing is learned for one row.
+
+The specification's rows never enter. A thread weighs as the square root of its boots, so that one sweep of 60 boots
+does
+not outvote 60 logs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import median
+
+from calc.anchors import Measured, measured, setup_from
+from calc.estimates import activation as act
+from calc.estimates import runtime
+from calc.estimates.classes import ABSOLUTE, PRIOR_GIB, WEIGHT, class_of
+from calc.estimates.fit import GIB, PRIORS, Fit
+from calc.estimates.graphs import SCALES, estimate_is_subtracted, graphs
+from calc.estimates.reserve import Estimate, encoder_part, estimate
+from calc.estimates.setup import Setup
+from onboard.anchor_file import Anchor
+
+RIDGE = 0.02  # GiB^2 of imaginary evidence per relative squared step away from a constant's source
+HUBER_GIB = 0.05  # beyond this a residual counts linearly: an outlier moves nothing far
+LEVEL = 0.90
+CAP = 4.0
+MIN_ANCHORS = 4  # for a model's own correction, and for "calibrated" (the specification's rule)
+MODEL_WEIGHT = 4.0  # imaginary boots without error that a model's correction is drawn toward
+CELL_WEIGHT = 3.0  # imaginary boots that a cell of the runtime table starts from
+QUANTILES = 41
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One anchor the rules can speak about."""
+
+    anchor: Anchor
+    setup: Setup
+    measured: Measured
+
+    @property
+    def thread(self) -> str:
+        return self.anchor.thread
+
+
+def boots_of(anchors: Iterable[Anchor]) -> tuple[Boot, ...]:
+    """Anchors whose geometry and flags are known, without the specification's."""
+    found = []
+    for anchor in anchors:
+        setup = setup_from(anchor)
+        if setup is not None and anchor.set != "specification":
+            found.append(Boot(anchor, setup, measured(anchor, setup)))
+    return tuple(found)
+
+
+def learn(boots: Sequence[Boot]) -> Fit:
+    """Constants, cells and per-model corrections; spreads are `spread_of`'s."""
+    fit = Fit(constants=_constants(boots), runtime=_cells(boots))
+    fit = replace(fit, graphs=_graph_scales(boots, fit))
+    return replace(fit, models=_models(boots, fit))
+
+
+def left_out(boots: Sequence[Boot]) -> dict[str, tuple[Boot, Estimate]]:
+    """For every boot, its estimate by a fit that saw nothing of its thread. By anchor id."""
+    found = {}
+    for thread in sorted({b.thread for b in boots}):
+        fit = learn([b for b in boots if b.thread != thread])
+        for boot in boots:
+            if boot.thread == thread:
+                found[boot.anchor.id] = (boot, estimate(boot.setup, fit, boot.anchor.model))
+    return found
+
+
+def residuals(boot: Boot, guess: Estimate) -> dict[str, float]:
+    """Measured minus predicted in GiB, for each term the anchor measured."""
+    m, found = boot.measured, {}
+    text = not boot.setup.encoder
+    if m.activation is not None:
+        found["activation"] = m.activation - (guess.activation.bytes + (0 if text else guess.encoder.bytes)) / GIB
+    if m.runtime is not None:
+        found["runtime"] = m.runtime - guess.runtime.bytes / GIB
+    if m.graphs is not None and not boot.setup.eager:
+        found["cuda_graphs"] = m.graphs - guess.graphs.bytes / GIB
+    if m.residual is not None:
+        found["reserve"] = m.residual - guess.inside / GIB
+    return found
+
+
+# --- spreads --------------------------------------------------------------------------------------------------------
+
+
+def spread_of(pairs: Iterable[tuple[Boot, Estimate]]) -> dict[str, dict[str, list[float]]]:
+    """Quantiles of the residual in GiB by class and term: the pooled shape of scaled residuals, times the class's
+    scale.
+    """
+    by_term: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
+    for boot, guess in pairs:
+        for term, value in residuals(boot, guess).items():
+            by_term[term].append((class_of(boot.setup), boot.thread, value))
+    spreads: dict[str, dict[str, list[float]]] = {name: {} for name in PRIOR_GIB}
+    for term in ("activation", "runtime", "cuda_graphs", "reserve"):
+        rows = by_term[term]
+        scales = {name: _scale(PRIOR_GIB[name][term], [(t, v) for c, t, v in rows if c == name]) for name in PRIOR_GIB}
+        shape = _shape([v / scales[c] for c, _, v in rows], [_share(rows, t) for _, t, _ in rows])
+        for name, scale in scales.items():
+            spreads[name][term] = [round(scale * z, 4) for z in shape]
+    for term, half in ABSOLUTE.items():
+        for name in spreads:
+            spreads[name][term] = [round(half * (2 * i / (QUANTILES - 1) - 1) / LEVEL, 4) for i in range(QUANTILES)]
+    return spreads
+
+
+def _scale(prior: float, rows: Sequence[tuple[str, float]]) -> float:
+    """Mean absolute residual, each thread weighing as the square root of its rows, drawn toward the prior. One boot far
+    from the others widens the shape that all classes share, not its own class alone, so it counts as CAP priors at
+    most.
+    """
+    threads = Counted(t for t, _ in rows)
+    total = WEIGHT * prior
+    weight = WEIGHT
+    for thread, value in rows:
+        share = threads[thread] ** -0.5
+        total, weight = total + share * min(abs(value), CAP * prior), weight + share
+    return total / weight
+
+
+def _shape(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Weighted quantiles with one imaginary value beyond either end (the finite-sample correction); monotone, 0
+    inside.
+    """
+    if not values:
+        return [4.0 * (i / (QUANTILES - 1) - 0.5) for i in range(QUANTILES)]
+    order = sorted(zip(values, weights, strict=True))
+    unit = sum(weights) / len(weights)
+    low, high = order[0][0], order[-1][0]
+    points = [(low - 0.5 * abs(low) - 0.5, unit / 2), *order, (high + 0.5 * abs(high) + 0.5, unit / 2)]
+    whole = sum(w for _, w in points)
+    shape, seen, index = [], 0.0, 0
+    for i in range(QUANTILES):
+        target = i / (QUANTILES - 1) * whole
+        while index < len(points) - 1 and seen + points[index][1] < target:
+            seen += points[index][1]
+            index += 1
+        shape.append(points[index][0])
+    return shape
+
+
+def _share(rows: Sequence[tuple[str, str, float]], thread: str) -> float:
+    return 1.0 / sqrt(sum(1 for _, t, _ in rows if t == thread))
+
+
+class Counted(dict[str, int]):
+    """How often each thread stands in a list."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__()
+        for name in names:
+            self[name] = self.get(name, 0) + 1
+
+
+# --- constants ------------------------------------------------------------------------------------------------------
+
+
+def _constants(boots: Sequence[Boot]) -> dict[str, float]:
+    """Least squares on logged activations of text models, each row linear in the constants of the branch that binds."""
+    rows = [
+        b
+        for b in boots
+        if b.measured.activation is not None
+        and not b.setup.encoder
+        and class_of(b.setup) not in ("unified", "uncovered")
+    ]
+    counts = Counted(b.thread for b in rows)
+    names = tuple(PRIORS)
+    values = dict(PRIORS)
+    for _ in range(6):
+        left = [[0.0] * len(names) for _ in names]
+        right = [0.0] * len(names)
+        for i, name in enumerate(names):  # the ridge: relative steps away from the source's value
+            left[i][i] = RIDGE / PRIORS[name] ** 2
+        fit = Fit(constants=values)
+        for boot in rows:
+            slopes, fixed = _linear(boot.setup, fit)
+            target = (boot.measured.activation or 0.0) - fixed - sum(slopes.get(n, 0.0) * PRIORS[n] for n in names)
+            miss = (boot.measured.activation or 0.0) - fixed - sum(slopes.get(n, 0.0) * values[n] for n in names)
+            weight = counts[boot.thread] ** -0.5 * min(1.0, HUBER_GIB / max(abs(miss), 1e-9))
+            for i, a in enumerate(names):
+                if a not in slopes:
+                    continue
+                right[i] += weight * slopes[a] * target
+                for j, b in enumerate(names):
+                    left[i][j] += weight * slopes[a] * slopes.get(b, 0.0)
+        steps = _solve(left, right)
+        values = {n: PRIORS[n] + s for n, s in zip(names, steps, strict=True)}
+    return {n: round(v, 5) for n, v in values.items()}
+
+
+def _linear(setup: Setup, fit: Fit) -> tuple[dict[str, float], float]:
+    """Slopes in GiB per unit of each constant on the binding branch, and what does not depend on any."""
+    slopes = {"base_gib": 1.0}
+    tokens = setup.max_num_batched_tokens
+    if act.sampler_part(setup, fit).bytes >= act.forward_part(setup, fit).bytes:
+        slopes["sampler_flashinfer_bytes" if act.sampler_class(setup) == "flashinfer" else "sampler_sort_bytes"] = (
+            setup.sequences * setup.vocab / GIB
+        )
+        if act.keeps_workspace(setup):
+            slopes["moe_kept_factor"] = act.moe_workspace(setup) / GIB
+        return slopes, 2 * tokens * setup.hidden / GIB
+    hidden = "hidden_v1_bytes" if not setup.v0 else f"hidden_{setup.era}_bytes"
+    slopes[hidden] = tokens * setup.hidden / GIB
+    fixed = act.dequantised_bytes(setup) / GIB
+    fixed += 2.0 * tokens * setup.hidden / GIB if setup.era == "v0" and setup.tp > 1 else 0.0
+    if setup.experts:
+        slopes["moe_forward_factor"] = act.moe_workspace(setup) / GIB
+        return slopes, fixed
+    return slopes, fixed + (6 if setup.gated else 4) * tokens * setup.intermediate / setup.tp / GIB
+
+
+def _solve(left: list[list[float]], right: list[float]) -> list[float]:
+    """Gaussian elimination; the ridge keeps every pivot above zero."""
+    n = len(right)
+    rows = [[*left[i], right[i]] for i in range(n)]
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda r: abs(rows[r][i]))
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for r in range(i + 1, n):
+            factor = rows[r][i] / rows[i][i]
+            rows[r] = [a - factor * b for a, b in zip(rows[r], rows[i], strict=True)]
+    answer = [0.0] * n
+    for i in reversed(range(n)):
+        answer[i] = (rows[i][n] - sum(rows[i][j] * answer[j] for j in range(i + 1, n))) / rows[i][i]
+    return answer
+
+
+# --- cells ----------------------------------------------------------------------------------------------------------
+
+
+def _cells(boots: Sequence[Boot]) -> dict[str, float]:
+    """Each cell of the runtime table: the median over threads (of each thread's median), drawn toward the table's
+    value.
+    """
+    seen: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for boot in boots:
+        if boot.measured.runtime is not None:
+            seen[runtime.runtime_key(boot.setup)][boot.thread].append(boot.measured.runtime)
+    cells = {}
+    for key, threads in sorted(seen.items()):
+        middle = [median(v) for v in threads.values()]
+        prior = runtime.table_value(key, Fit(constants={}))
+        cells[key] = round((len(middle) * median(middle) + CELL_WEIGHT * prior) / (len(middle) + CELL_WEIGHT), 4)
+    return cells
+
+
+def _graph_scales(boots: Sequence[Boot], fit: Fit) -> dict[str, float]:
+    """One factor a class of versions on the graphs' formula, from captured sizes, discrete cards only."""
+    scales = {}
+    for (_, name, prior), upper in zip(SCALES, ((99,), SCALES[0][0], SCALES[1][0]), strict=True):
+        low = next(v for v, n, _ in SCALES if n == name)
+        threads: dict[str, list[float]] = defaultdict(list)
+        for b in boots:
+            if (
+                b.measured.graphs is None
+                or b.setup.v0
+                or b.setup.sparse
+                or not low <= b.setup.version < upper
+                or b.setup.link == "unified"
+            ):
+                continue
+            plain = graphs(b.setup, Fit(constants=fit.constants, graphs={name: 1.0})).bytes / GIB
+            printed = b.anchor.printed.get("graph_estimate_gib") if estimate_is_subtracted(b.setup) else None
+            if plain > 0.05:
+                threads[b.thread].append((printed if printed is not None else b.measured.graphs) / plain)
+        middle = [median(v) for v in threads.values()]
+        scales[name] = round((sum(middle) + 3 * prior) / (len(middle) + 3), 4)
+    return scales
+
+
+def _models(boots: Sequence[Boot], fit: Fit) -> dict[str, tuple[int, float]]:
+    """A model's own correction of the activation, from at least MIN_ANCHORS logged peaks, drawn toward none."""
+    misses: dict[str, list[float]] = defaultdict(list)
+    for b in boots:
+        if b.measured.activation is not None:
+            guess = act.activation(b.setup, fit).bytes + encoder_part(b.setup, fit).bytes
+            misses[b.anchor.model].append(b.measured.activation - guess / GIB)
+    return {
+        model: (len(values), round(len(values) * median(values) / (len(values) + MODEL_WEIGHT), 4))
+        for model, values in sorted(misses.items())
+        if len(values) >= MIN_ANCHORS
+    }
