@@ -99,7 +99,7 @@ def _flags(a: Anchor) -> Iterator[Problem]:
     if isinstance(seqs, int) and isinstance(tokens, int) and seqs > tokens:
         yield Problem(
             "flags.max_num_seqs",
-            f"{seqs} sequences exceed {tokens} batched tokens, which vLLM refuses: are the two swapped?",
+            f"{seqs} sequences exceed {tokens} batched tokens: are the two swapped?",
         )
     tp = flags.get("tensor_parallel_size")
     if isinstance(tp, int) and not 1 <= tp <= 64:

@@ -29,7 +29,7 @@ def activation(setup: Setup, fit: Fit) -> Part:
     wins = sampler if sampler.bytes >= forward.bytes else forward
     base = fit.of("base_gib") * GIB
     other = forward if wins is sampler else sampler
-    rule = f"{wins.name}: {wins.rule} + {base / 2**20:.0f} MiB (larger than the {other.name}'s {other.bytes / GIB:.2f} GiB)"
+    rule = f"{wins.name}: {wins.rule} + {base / 2**20:.0f} MiB, above the {other.name}'s {other.bytes / GIB:.2f} GiB"
     return Part(wins.name, wins.bytes + base, rule)
 
 
@@ -45,7 +45,7 @@ def sampler_part(setup: Setup, fit: Fit) -> Part:
     per_logit = fit.of("sampler_flashinfer_bytes" if sampler_class(setup) == "flashinfer" else "sampler_sort_bytes")
     hidden = 2 * setup.max_num_batched_tokens * setup.hidden
     size = per_logit * sequences * setup.vocab + hidden
-    rule = f"{sequences} sequences x {setup.vocab} vocabulary x {per_logit:.1f} B + {setup.max_num_batched_tokens} x {setup.hidden} x 2 B"
+    rule = f"{sequences} sequences x {setup.vocab} vocabulary x {per_logit:.1f} B + {hidden / 2**20:.0f} MiB hidden states"
     kept = moe_workspace(setup) * fit.of("moe_kept_factor") if keeps_workspace(setup) else 0.0
     if kept:
         size += kept
