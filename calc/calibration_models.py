@@ -21,7 +21,9 @@ def key_of(model: str) -> str:
 
 
 def anchored(anchors: Sequence[Anchor], records: Sequence[Record]) -> dict[str, tuple[int, int | None]]:
-    """For each model: how many anchors, and the mean absolute error of what was predicted for the cache (or the peak)."""
+    """For each model: how many anchors, and the mean absolute error of what was predicted for the cache (or the
+    peak).
+    """
     counts: dict[str, set[str]] = defaultdict(set)
     misses: dict[str, list[int]] = defaultdict(list)
     for anchor in anchors:

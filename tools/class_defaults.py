@@ -23,7 +23,11 @@ def main() -> int:
     text = render()
     if "--check" in sys.argv[1:]:
         same = TARGET.exists() and TARGET.read_text(encoding="utf-8") == text
-        print("up to date" if same else "onboard/data/class_defaults.json is not what the classes say: run this without --check")
+        print(
+            "up to date"
+            if same
+            else "onboard/data/class_defaults.json is not what the classes say: run this without --check"
+        )
         return 0 if same else 1
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_text(text, encoding="utf-8")
@@ -72,16 +76,25 @@ def _encoders() -> set[str]:
 
 
 def _auto_lists() -> dict[str, list[str]]:
-    """Which model types stand in which of transformers' auto-model lists. Read as text: the module needs torch to load."""
+    """Which model types stand in which of transformers' auto-model lists. Read as text: the module needs torch to
+    load.
+    """
     import transformers
 
     source = Path(transformers.__file__).parent / "models" / "auto" / "modeling_auto.py"
     lists: dict[str, list[str]] = {}
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name) and node.value.args:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.targets[0], ast.Name)
+            and node.value.args
+        ):
             pairs = node.value.args[0]
             if isinstance(pairs, ast.List):
-                lists[node.targets[0].id] = [ast.literal_eval(p.elts[0]) for p in pairs.elts if isinstance(p, ast.Tuple)]
+                lists[node.targets[0].id] = [
+                    ast.literal_eval(p.elts[0]) for p in pairs.elts if isinstance(p, ast.Tuple)
+                ]
     return lists
 
 

@@ -25,7 +25,15 @@ def main() -> int:
         wheel = next((folder / "dist").glob("*.whl"))
         venv.create(folder / "env", with_pip=True)
         binaries = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
-        install = [str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+        install = [
+            str(binaries / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            str(wheel),
+        ]
         subprocess.run(install, check=True)
         empty = folder / "empty"
         empty.mkdir()

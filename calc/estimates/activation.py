@@ -45,7 +45,9 @@ def sampler_part(setup: Setup, fit: Fit) -> Part:
     per_logit = fit.of("sampler_flashinfer_bytes" if sampler_class(setup) == "flashinfer" else "sampler_sort_bytes")
     hidden = 2 * setup.max_num_batched_tokens * setup.hidden
     size = per_logit * sequences * setup.vocab + hidden
-    rule = f"{sequences} sequences x {setup.vocab} vocabulary x {per_logit:.1f} B + {hidden / 2**20:.0f} MiB hidden states"
+    rule = (
+        f"{sequences} sequences x {setup.vocab} vocabulary x {per_logit:.1f} B + {hidden / 2**20:.0f} MiB hidden states"
+    )
     kept = moe_workspace(setup) * fit.of("moe_kept_factor") if keeps_workspace(setup) else 0.0
     if kept:
         size += kept

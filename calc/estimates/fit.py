@@ -87,3 +87,23 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         "anchored": {m: {"num_anchors": n, "error_bytes": e} for m, (n, e) in fit.anchored.items()},
         "spreads": {c: {t: list(v) for t, v in terms.items()} for c, terms in fit.spreads.items()},
     }
+
+
+def fit_text(fit: Fit) -> str:
+    """The text of `calibration/fit.json`: one line a list, so that a new fit is a readable diff."""
+    data = fit_to_json(fit)
+    spreads = data.pop("spreads")
+    lines = json.dumps(data, indent=1).rstrip("}\n").rstrip()
+    rows = [
+        f"  {json.dumps(name)}: {{\n"
+        + ",\n".join(f"   {json.dumps(t)}: {json.dumps(v)}" for t, v in terms.items())
+        + "\n  }"
+        for name, terms in spreads.items()
+    ]
+    return lines + ',\n "spreads": {\n' + ",\n".join(rows) + "\n }\n}\n"
+
+
+def fit_path(catalog: str | None = None) -> Path:
+    """Where a new fit is written: the user's catalogue where there is one, else beside the shipped anchors."""
+    user = user_catalog(catalog)
+    return (user / "calibration" if user else shipped("calibration")) / "fit.json"

@@ -1,0 +1,259 @@
+"""Anchors in, residuals out: every measured figure beside a prediction made without its thread.
+
+Two kinds of prediction: `calc.fitting` estimates the parts of a boot from its flags and its model's widths (activation,
+runtime, graphs, what is left for the cache); `calc.predict` answers whole boots of catalogued models (the
+specification's peaks, with their verdicts). Nothing prints, nothing is fitted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import mean, median
+from typing import Any
+
+from calc.calibration_models import anchored, key_of
+from calc.estimates.classes import class_of
+from calc.estimates.fit import GIB, Fit
+from calc.estimates.intervals import TAIL, at
+from calc.estimates.reserve import Estimate
+from calc.fitting import Boot, boots_of, learn, left_out, residuals, spread_of
+from calc.plan import Plan
+from calc.predict import predict
+from onboard.anchor_file import Anchor
+from onboard.errors import Refusal
+from onboard.profile import Profile
+
+QUANTITIES = {"activation": "activation", "runtime": "runtime", "cuda_graphs": "cuda_graphs", "reserve": "kv_available"}
+DRAFT_METHODS = ("assistant", "dflash", "eagle", "eagle3", "draft_model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One figure of one anchor, in bytes. `verdict` and `booted` belong to whole boots; `kind` is the class of boot."""
+
+    id: str
+    set: str
+    model: str
+    engine: str
+    quantity: str
+    source: str
+    thread: str
+    predicted_bytes: int
+    low_bytes: int
+    high_bytes: int
+    measured_bytes: int
+    held_out: bool = True
+    verdict: str | None = None
+    booted: bool = True
+    kind: str = ""
+    utilisation_bytes: int = 0  # utilisation x nominal memory: what the specification's check compares with
+
+    @property
+    def residual_bytes(self) -> int:
+        return self.measured_bytes - self.predicted_bytes
+
+    @property
+    def covered(self) -> bool:
+        return self.low_bytes <= self.measured_bytes <= self.high_bytes
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's mapping, and `class`."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kind", "utilisation_bytes")}
+        return {**found, "residual_bytes": self.residual_bytes, "class": self.kind}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Everything `calc calibration` shows. `skipped` are anchors that no rule can speak about, with the reason."""
+
+    records: tuple[Record, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+    def of(self, quantity: str, set_name: str = "boots") -> tuple[Record, ...]:
+        return tuple(r for r in self.records if r.quantity == quantity and r.set == set_name)
+
+
+def calibrate(anchors: Sequence[Anchor], profile_of: Callable[[str], Profile]) -> Calibration:
+    """A record for every figure that a rule predicts. `profile_of` gives a model's profile or raises a Refusal."""
+    guesses = left_out(boots_of(anchors))
+    records = list(_parts(list(guesses.values())))
+    skipped = []
+    known = {r.id for r in records}
+    for anchor in anchors:
+        if "measured_peak_gib" in anchor.printed:
+            try:
+                records.append(_whole(anchor, profile_of))
+            except Refusal as refusal:
+                skipped.append((anchor.id, refusal.message))
+        elif anchor.id not in known:
+            skipped.append((anchor.id, _why_skipped(anchor)))
+    return Calibration(tuple(records), tuple(skipped))
+
+
+def refit(anchors: Sequence[Anchor]) -> Fit:
+    """What `--fit` writes: constants from all boots but the specification's, spreads from left-out threads."""
+    boots = boots_of(anchors)
+    pairs = list(left_out(boots).values())
+    return replace(learn(boots), spreads=spread_of(pairs), anchored=anchored(anchors, list(_parts(pairs))))
+
+
+def selected(found: Calibration, ids: Sequence[str]) -> Calibration:
+    """Only the anchors, or the models, that `ids` name; everything where there are none."""
+    if not ids:
+        return found
+    wanted = {key_of(i) for i in ids}
+    kept = tuple(r for r in found.records if r.id in wanted or r.model in wanted)
+    return Calibration(kept, tuple(s for s in found.skipped if s[0] in wanted))
+
+
+def _parts(pairs: Sequence[tuple[Boot, Estimate]]) -> Iterable[Record]:
+    """Records of the estimated parts. Intervals come from the spreads of the other threads' left-out residuals."""
+    for thread in sorted({b.thread for b, _ in pairs}):
+        spreads = spread_of([p for p in pairs if p[0].thread != thread])
+        for boot, guess in pairs:
+            if boot.thread != thread:
+                continue
+            for term, miss in residuals(boot, guess).items():
+                shape = spreads[class_of(boot.setup)][term]
+                low, high = min(0.0, at(shape, TAIL)), max(0.0, at(shape, 1 - TAIL))
+                yield _record(boot, guess, term, miss, low, high)
+
+
+def _record(boot: Boot, guess: Estimate, term: str, miss: float, low: float, high: float) -> Record:
+    anchor, quantity = boot.anchor, QUANTITIES[term]
+    if quantity == "kv_available":  # what is not reserved is left for the cache: the sign turns
+        measured, miss, low, high = float(anchor.printed["available_gib"]), -miss, -high, -low
+    else:
+        predicted = {
+            "activation": guess.activation.bytes + guess.encoder.bytes,
+            "runtime": guess.runtime.bytes,
+            "cuda_graphs": guess.graphs.bytes,
+        }[term]
+        measured = predicted / GIB + miss
+    predicted_gib = measured - miss
+    return Record(
+        id=anchor.id,
+        set=anchor.set,
+        model=key_of(anchor.model),
+        engine=_engine(anchor),
+        quantity=quantity,
+        source=anchor.source,
+        thread=anchor.thread,
+        predicted_bytes=round(predicted_gib * GIB),
+        low_bytes=round((predicted_gib + low) * GIB),
+        high_bytes=round((predicted_gib + high) * GIB),
+        measured_bytes=round(measured * GIB),
+        booted=anchor.booted,
+        kind=class_of(boot.setup),
+    )
+
+
+# --- whole boots ----------------------------------------------------------------------------------------------------
+
+
+def _whole(anchor: Anchor, profile_of: Callable[[str], Profile]) -> Record:
+    """The peak that nvidia-smi showed, against what the engine reserves plus what stands outside its budget."""
+    profile = profile_of(key_of(anchor.model))
+    answer = predict(profile, plan_from(anchor, profile))
+    outside = [t for t in answer.terms if not t.inside_budget]
+    predicted = answer.reserved_bytes + sum(t.bytes for t in outside)
+    utilisation = answer.resolved.plan.gpu_memory_utilization or 0.92
+    return Record(
+        id=anchor.id,
+        set=anchor.set,
+        model=profile.id,
+        engine=_engine(anchor),
+        quantity="reserved",
+        source=anchor.source,
+        thread=anchor.thread,
+        predicted_bytes=predicted,
+        low_bytes=predicted - sum(t.bytes - t.low for t in outside),
+        high_bytes=predicted + sum(t.high - t.bytes for t in outside),
+        measured_bytes=round(float(anchor.printed["measured_peak_gib"]) * GIB),
+        verdict=answer.verdict,
+        booted=anchor.booted,
+        kind="peak",
+        utilisation_bytes=round(utilisation * answer.resolved.card.vram_bytes),
+    )
+
+
+def plan_from(anchor: Anchor, profile: Profile) -> Plan:
+    """The plan of an anchor: its flags under the plan's names. A draft model is the profile's of that method."""
+    names = {f.name for f in fields(Plan)}
+    given = {k: v for k, v in anchor.flags.items() if k in names and k != "drafter"}
+    draft = anchor.flags.get("drafter")
+    if draft == "mtp":
+        given["drafter"] = "mtp"
+    elif draft in DRAFT_METHODS:
+        known = next((d for d in profile.drafters if d.method == draft), None)
+        given["drafter"] = known.name if known is not None else "ngram"
+    elif given.get("num_speculative_tokens") is None:
+        given["drafter"] = "none"
+    return Plan(engine=_engine(anchor), card=anchor.card, **given)
+
+
+def _engine(anchor: Anchor) -> str:
+    return f"{anchor.engine}@{anchor.version}" if anchor.version else anchor.engine
+
+
+def _why_skipped(anchor: Anchor) -> str:
+    if anchor.engine != "vllm":
+        return "its engine states its own pools and compute buffers; nothing is estimated there"
+    if not anchor.version:
+        return "its version was not printed"
+    if not all(anchor.geometry.get(n) for n in ("hidden", "vocab", "layers")):
+        return "its model's widths are not known"
+    if not anchor.known("max_num_seqs", "max_num_batched_tokens"):
+        return "max_num_seqs or max_num_batched_tokens was not printed"
+    return "it prints no figure that is estimated"
+
+
+# --- summaries ------------------------------------------------------------------------------------------------------
+
+
+def summary(found: Calibration) -> dict[str, Any]:
+    """The contract's `summary`: the specification's rows, and all others."""
+    peaks, pools = found.of("reserved", "specification"), found.of("kv_available")
+    return {
+        "specification": {
+            **_errors(peaks),
+            "num_verdicts_right": sum((r.verdict == "FAIL") != r.booted for r in peaks),
+            "utilisation_alone_mean_absolute_error_bytes": _mean(
+                abs(r.measured_bytes - r.utilisation_bytes) for r in peaks
+            ),
+        },
+        "boots": {**_errors(pools), **coverage(pools)},
+        "terms": {
+            q: {**_errors(found.of(q)), **coverage(found.of(q))} for q in ("activation", "runtime", "cuda_graphs")
+        },
+    }
+
+
+def coverage(records: Sequence[Record]) -> dict[str, Any]:
+    """How often the 90 % interval held, and its median half-width."""
+    if not records:
+        return {"coverage_90": None, "median_half_width_bytes": None}
+    return {
+        "coverage_90": mean(r.covered for r in records),
+        "median_half_width_bytes": round(median((r.high_bytes - r.low_bytes) / 2 for r in records)),
+    }
+
+
+def within(records: Sequence[Record], gib: float) -> int:
+    """How many lie within `gib` of what was measured."""
+    return sum(abs(r.residual_bytes) <= gib * GIB for r in records)
+
+
+def _errors(records: Sequence[Record]) -> dict[str, Any]:
+    misses = [abs(r.residual_bytes) for r in records]
+    return {
+        "num_anchors": len(records),
+        "mean_absolute_error_bytes": _mean(misses),
+        "max_absolute_error_bytes": max(misses) if misses else None,
+    }
+
+
+def _mean(values: Iterable[int]) -> int | None:
+    found = list(values)
+    return round(mean(found)) if found else None

@@ -1,0 +1,94 @@
+"""Calibration -> text: the anchors, the accuracy bands, the verdicts, and each model's status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from calc.calibration import Calibration, Record, coverage, within
+from calc.calibration_models import key_of, status
+from calc.report import print_table
+from calc.units import GIB
+from onboard.anchor_file import Anchor
+
+BANDS = (0.5, 1.0, 1.5)
+
+
+def show(found: Calibration, anchors: Sequence[Anchor]) -> None:
+    """Print everything."""
+    for quantity in ("reserved", "kv_available", "activation", "runtime", "cuda_graphs"):
+        records = [r for r in found.records if r.quantity == quantity]
+        if records:
+            click.echo(f"{quantity}, GiB per card")
+            print_table(*anchor_table(records), right=(3, 4, 5, 6))
+            click.echo()
+    print_table(*accuracy_table(found), right=(1, 2, 3, 4, 5, 6, 7))
+    click.echo()
+    print_table(*status_table(found, anchors), right=(1, 2))
+    if found.skipped:
+        click.echo(f"\n{len(found.skipped)} anchors are not set beside a prediction: " + _reasons(found))
+
+
+def anchor_table(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """One line an anchor. `training` rows were left out by thread; the specification's rows are never trained on."""
+    header = ["anchor", "model", "engine", "predicted", "90 % band", "measured", "residual", "verdict", "rows"]
+    rows = []
+    for r in sorted(records, key=lambda r: (r.set, r.model, r.id)):
+        verdict = "" if r.verdict is None else r.verdict + ("" if (r.verdict == "FAIL") != r.booted else " (it booted)")
+        band = f"{r.low_bytes / GIB:.2f} to {r.high_bytes / GIB:.2f}"
+        rows.append(
+            [r.id, r.model[:38], r.engine, f"{r.predicted_bytes / GIB:.2f}", band, f"{r.measured_bytes / GIB:.2f}",
+             f"{r.residual_bytes / GIB:+.2f}", verdict, "specification" if r.set == "specification" else "held out"]
+        )  # fmt: skip
+    return header, rows
+
+
+def accuracy_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
+    """Accuracy within 0.5, 1.0 and 1.5 GiB, by quantity and set."""
+    header = ["quantity", "anchors", "mean error", "worst", *(f"within {b:g} GiB" for b in BANDS), "90 % band held"]
+    rows = []
+    for name, records in groups(found):
+        misses = [abs(r.residual_bytes) / GIB for r in records]
+        rows.append(
+            [name, str(len(records)), f"{sum(misses) / len(misses):.3f}", f"{max(misses):.2f}",
+             *(f"{within(records, b)}/{len(records)}" for b in BANDS), f"{100 * coverage(records)['coverage_90']:.0f} %"]
+        )  # fmt: skip
+    return header, rows
+
+
+def groups(found: Calibration) -> list[tuple[str, list[Record]]]:
+    """Records by what they measure: the specification's peaks, other peaks, and the parts by class of boot."""
+    named: dict[str, list[Record]] = {}
+    for r in found.records:
+        if r.quantity == "reserved":
+            named.setdefault("peak, specification" if r.set == "specification" else "peak, other boots", []).append(r)
+        else:
+            named.setdefault(r.quantity, []).append(r)
+            named.setdefault(f"{r.quantity}, {r.kind}", []).append(r)
+    return sorted(named.items())
+
+
+def status_table(found: Calibration, anchors: Sequence[Anchor]) -> tuple[list[str], list[list[str]]]:
+    """Every model with anchors: how many, the mean error, and whether four make it calibrated."""
+    counts: dict[str, int] = {}
+    for anchor in anchors:
+        counts[key_of(anchor.model)] = counts.get(key_of(anchor.model), 0) + 1
+    shown = {r.model for r in found.records}
+    rows = []
+    for model, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        misses = [
+            abs(r.residual_bytes) / GIB
+            for r in found.records
+            if r.model == model and r.quantity in ("reserved", "kv_available")
+        ]
+        if model in shown or count >= 4:
+            rows.append([model[:48], str(count), f"{sum(misses) / len(misses):.2f}" if misses else "-", status(count)])
+    return ["model", "anchors", "mean error GiB", "status"], rows
+
+
+def _reasons(found: Calibration) -> str:
+    counts: dict[str, int] = {}
+    for _, reason in found.skipped:
+        counts[reason] = counts.get(reason, 0) + 1
+    return "; ".join(f"{n}: {reason}" for reason, n in sorted(counts.items(), key=lambda item: -item[1]))
