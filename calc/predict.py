@@ -40,7 +40,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         budget_bytes=budget,
         headroom_bytes=budget - minimum + sum(t.bytes for t in fixed if not t.inside_budget),
         verdict=_verdict(cache, reasons),
-        reasons=reasons + (cache.tight or ()),
+        reasons=reasons or cache.tight or (),
         notes=resolved.notes + cache.notes,
         calibration=_calibration(profile),
         devices=engine.devices(profile, resolved, terms, cache),

@@ -14,8 +14,8 @@ from onboard.yamlio import load
 
 NAMES = card_names()
 PROMISED = (
-    "rtx-3090", "rtx-4090", "rtx-5090", "rtx-pro-6000", "a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb",
-    "l40s", "dgx-spark",
+    "rtx-3090", "rtx-4090", "rtx-5090", "rtx-pro-6000", "a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb",
+    "b200-180gb", "l40s", "dgx-spark",
 )  # fmt: skip
 
 

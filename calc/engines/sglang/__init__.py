@@ -1,7 +1,7 @@
 """SGLang 0.4.9 to 0.5.23: `mem_fraction_static`, pools of whole, window and state, running requests.
 
-What each rule rests on is named in its module; `versions` holds what changed between releases, `knowledge` what only the
-engine's code knows about an architecture.
+What each rule rests on is named in its module; `versions` holds what changed between releases, `knowledge` what only
+the engine's code knows about an architecture.
 """
 
 from __future__ import annotations
@@ -41,14 +41,24 @@ class Sglang:
                 Note("default", f"mem_fraction_static not given: {settings.mem_fraction_static:.3f} on this card")
             )
         filled = replace(
-            plan, max_model_len=settings.context_length, page_size=settings.page_size, mem_fraction_static=settings.mem_fraction_static,
-            chunked_prefill_size=settings.chunked_prefill_size, swa_full_tokens_ratio=settings.swa_full_tokens_ratio,
+            plan,
+            max_model_len=settings.context_length,
+            page_size=settings.page_size,
+            mem_fraction_static=settings.mem_fraction_static,
+            chunked_prefill_size=settings.chunked_prefill_size,
+            swa_full_tokens_ratio=settings.swa_full_tokens_ratio,
             mamba_full_memory_ratio=settings.mamba_full_memory_ratio,
-        )  # fmt: skip
+        )
         return Resolved(
-            plan=filled, engine=self.name, version=number, version_text=version or ".".join(map(str, number)), card=card,
-            derived=asdict(settings), notes=tuple(notes), reasons=start_reasons(profile, plan),
-        )  # fmt: skip
+            plan=filled,
+            engine=self.name,
+            version=number,
+            version_text=version or ".".join(map(str, number)),
+            card=card,
+            derived=asdict(settings),
+            notes=tuple(notes),
+            reasons=start_reasons(profile, plan),
+        )
 
     def fixed_terms(self, profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
         return budget.fixed_terms(profile, resolved, Settings.of(resolved.derived))

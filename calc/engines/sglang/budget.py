@@ -26,7 +26,7 @@ def before_weights_bytes(resolved: Resolved, column: int = 1) -> int:
 
 
 def budget_bytes(resolved: Resolved, settings: Settings) -> int:
-    """`mem_fraction_static` of what is free before weights: weights, drafter weights, images' reserve and pools share it."""
+    """`mem_fraction_static` of what is free before weights; weights, a drafter, images' reserve and pools share it."""
     free = resolved.card.usable_bytes - before_weights_bytes(resolved)
     return int(free * settings.mem_fraction_static)
 
@@ -40,20 +40,26 @@ def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tup
     if settings.multimodal_reserve_bytes:
         terms.append(
             Term(
-                name="multimodal_reserve", bytes=settings.multimodal_reserve_bytes, origin="default",
-                rule="kept out of the pool's budget for image embeddings (SGLANG_VLM_CACHE_SIZE_MB, or the transport's buffer)",
+                name="multimodal_reserve",
+                bytes=settings.multimodal_reserve_bytes,
+                origin="default",
+                rule="kept back for image embeddings (SGLANG_VLM_CACHE_SIZE_MB, or the transport's buffer)",
             )
-        )  # fmt: skip
+        )
     overhead = overhead_terms(profile, resolved)
     terms += overhead
     if not any(t.name == "runtime" for t in overhead):
         terms.append(
             Term(
-                name="runtime", bytes=before_weights_bytes(resolved), low_bytes=before_weights_bytes(resolved, 0),
-                high_bytes=before_weights_bytes(resolved, 2), inside_budget=False, origin="anchor",
+                name="runtime",
+                bytes=before_weights_bytes(resolved),
+                low_bytes=before_weights_bytes(resolved, 0),
+                high_bytes=before_weights_bytes(resolved, 2),
+                inside_budget=False,
+                origin="anchor",
                 rule="CUDA context and collectives, taken before the weights are loaded",
             )
-        )  # fmt: skip
+        )
     return tuple(terms)
 
 

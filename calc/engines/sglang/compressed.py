@@ -1,7 +1,7 @@
 """DeepSeek-V4 class pools: a window cache, entries for every 4 and 128 tokens, their indexer, and compressor states.
 
-Source: DSV4PoolConfigurator (model_executor/pool_configurator.py) and mem_cache/deepseek_v4_memory_pool.py of the 0.5.23
-wheel. Every card holds all of it; TP divides nothing.
+Source: DSV4PoolConfigurator (model_executor/pool_configurator.py) and mem_cache/deepseek_v4_memory_pool.py of the
+0.5.23 wheel. Every card holds all of it; TP divides nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class Sized:
 
 
 def kinds(layers: Sequence[Layer], rope: int) -> Kinds:
-    """What the layers hold, `rope` being the part of a row that keeps two bytes. Raises UnknownLayerKind on a ratio that the pool has no ring for."""
+    """What the layers hold, `rope` being the part of a row that keeps two bytes.
+
+    Raises UnknownLayerKind on a ratio that the pool has no ring for.
+    """
     by_ratio: dict[int, int] = {}
     latent = index = window = 0
     for layer in layers:
@@ -60,8 +63,10 @@ def kinds(layers: Sequence[Layer], rope: int) -> Kinds:
     if unknown:
         raise UnknownLayerKind(
             f"SGLang 0.5.23 has rules here for entries of 4 and 128 tokens, not {unknown[0]}",
-            path="layers", value=unknown[0], hint="ask another engine",
-        )  # fmt: skip
+            path="layers",
+            value=unknown[0],
+            hint="ask another engine",
+        )
     return Kinds(len(layers), by_ratio, latent, rope, index, window)
 
 
@@ -108,15 +113,24 @@ def _caches(
     pages4 = (four + PAGE) // (PAGE // 4)
     return (
         PoolCache(name="full", num_layers=k.layers, num_cells=full),
-        PoolCache(name="window", num_layers=k.layers, num_cells=window, k_bytes=(window // PAGE + 1) * page_bytes(PAGE, row) * k.layers),
+        PoolCache(
+            name="window",
+            num_layers=k.layers,
+            num_cells=window,
+            k_bytes=(window // PAGE + 1) * page_bytes(PAGE, row) * k.layers,
+        ),
         PoolCache(name="compressed_4", num_layers=n4, num_cells=four, k_bytes=pages4 * page_bytes(PAGE // 4, row) * n4),
         PoolCache(
-            name="compressed_128", num_layers=n128, num_cells=far,
+            name="compressed_128",
+            num_layers=n128,
+            num_cells=far,
             k_bytes=(far + PAGE) // (PAGE // 128) * page_bytes(PAGE // 128, row) * n128,
         ),
         PoolCache(name="indexer", num_layers=n4, num_cells=four, k_bytes=pages4 * (PAGE // 4) * index_row * n4),
         PoolCache(
-            name="state", num_layers=n4 + n128, num_slots=requests,
+            name="state",
+            num_layers=n4 + n128,
+            num_slots=requests,
             bytes=_state128(k, requests, ring128) + rows4 * 4 * (k.latent + k.index) * _FP32 * n4,
         ),
-    )  # fmt: skip
+    )

@@ -20,7 +20,10 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     running = running_requests(
         tokens=sized.full, context_len=settings.context_length, requested=requests, state_cap=None, by_tokens=True
     )
-    length, asked_for = settings.context_length, resolved.plan.max_num_seqs or 1
+    length, asked_for = (
+        settings.context_length,
+        -(-(resolved.plan.max_num_seqs or 1) // settings.attention_data_parallel_size),
+    )
     one = Parts(
         growing=round(length * sized.bytes_per_token),
         padding=round((ceil_to(length, compressed.PAGE) - length) * sized.bytes_per_token),
@@ -43,21 +46,40 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
         tight.append(Reason("running_requests", f"{asked_for} sequences were asked for, at most {running} run at once"))
     columns = length + 4 + draft
     return CachePlan(
-        growing_bytes_per_token=sized.bytes_per_token, one=one, asked=one * asked_for,
+        growing_bytes_per_token=sized.bytes_per_token,
+        one=one,
+        asked=one * asked_for,
         pool=Pool(
-            bytes=round(sized.full * sized.bytes_per_token) + sized.fixed_bytes, num_blocks=sized.full // compressed.PAGE,
-            block_size=compressed.PAGE, num_groups=2, tokens=sized.full, max_concurrency=min(sized.full / length, running),
-            caches=sized.caches, extra={"max_running_requests": running, "cell_bytes": sized.bytes_per_token},
+            bytes=round(sized.full * sized.bytes_per_token) + sized.fixed_bytes,
+            num_blocks=sized.full // compressed.PAGE,
+            block_size=compressed.PAGE,
+            num_groups=2,
+            tokens=sized.full,
+            max_concurrency=min(sized.full / length, running),
+            caches=sized.caches,
+            extra={"max_running_requests": running, "cell_bytes": sized.bytes_per_token},
         ),
         max_model_len_that_fits=sized.full,
         fixed=(
-            Term(name="state_requests", bytes=sized.fixed_bytes, rule=f"compressor states of {requests} requests, whatever the tokens"),
             Term(
-                name="request_table", bytes=(running + 1) * columns * 4, inside_budget=False,
+                name="state_requests",
+                bytes=sized.fixed_bytes,
+                rule=f"compressor states of {requests} requests, whatever the tokens",
+            ),
+            Term(
+                name="request_table",
+                bytes=(running + 1) * columns * 4,
+                inside_budget=False,
                 rule=f"({running} + 1 requests) x ({length} + 4 + {draft}) x 4 B, allocated outside the budget",
             ),
         ),
-        reasons=tuple(reasons), tight=tuple(tight),
+        reasons=tuple(reasons),
+        tight=tuple(tight),
         notes=(Note("not-calibrated", "no boot of this layout is known to check against"),),
-        explain=(("kv_growing", f"{length} tokens x {sized.bytes_per_token:g} B (window pool's share of {ratio:g} included)"),),
-    )  # fmt: skip
+        explain=(
+            (
+                "kv_growing",
+                f"{length} tokens x {sized.bytes_per_token:g} B (window pool's share of {ratio:g} included)",
+            ),
+        ),
+    )

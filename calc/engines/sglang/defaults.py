@@ -51,9 +51,13 @@ def decode_graph_sizes(max_bs: int, *, speculative: bool) -> list[int]:
 def prefill_graph_sizes(max_tokens: int) -> list[int]:
     """Token counts captured for prefill, up to `max_tokens`."""
     sizes = [
-        *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64),
-        *range(1280, 4097, 256), *range(4608, max_tokens + 1, 512),
-    ]  # fmt: skip
+        *range(4, 33, 4),
+        *range(48, 257, 16),
+        *range(288, 513, 32),
+        *range(576, 1025, 64),
+        *range(1280, 4097, 256),
+        *range(4608, max_tokens + 1, 512),
+    ]
     return [s for s in sizes if s <= max_tokens]
 
 
@@ -72,7 +76,7 @@ def static_fraction(rules: Rules, load: Load) -> float:
 
 
 def vision_factor(num_layers: int, hidden_size: int) -> float:
-    """What a vision tower leaves of the fraction: 0.95, less by a tenth for each doubling of a ViT-L/14, 0.8 to 1.05."""
+    """What a vision tower leaves of the fraction: 0.95, a tenth less for each doubling of a ViT-L/14, 0.8 to 1.05."""
     ratio = num_layers * hidden_size**2 / (24 * 1024**2)
     return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (ratio - 1.0)))
 

@@ -35,6 +35,10 @@ class Charge:
     beside: int = 0
     row: Row | None = None
 
+    @property
+    def charged(self) -> bool:
+        return bool(self.full or self.window or self.beside)
+
 
 def drafting(profile: Profile, plan: Plan) -> Drafting:
     """What the plan's drafter means to SGLang."""

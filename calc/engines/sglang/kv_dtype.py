@@ -36,7 +36,8 @@ def kv_problem(name: str, card: Card) -> str | None:
     if "sglang" not in form.engines:
         return f"SGLang has no KV format called {name}"
     if name == "nvfp4" and (0, 0) < card.compute_capability < (10, 0):
-        return f"nvfp4 KV needs compute capability 10.0, {card.name} has {card.compute_capability[0]}.{card.compute_capability[1]}"
+        have = ".".join(map(str, card.compute_capability))
+        return f"nvfp4 KV needs compute capability 10.0, {card.name} has {have}"
     return None
 
 

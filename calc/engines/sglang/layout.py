@@ -99,7 +99,7 @@ def heads_row(spec: Heads, how: How) -> Row:
 
 
 def latent_row(spec: LatentAttention, how: How, *, sparse: bool) -> Row:
-    """One layer's latent row, whole on every card. Beside an indexer fp8_e4m3 rows may carry scales and a wide rope key."""
+    """One layer's latent row, whole on every card. Beside an indexer fp8_e4m3 rows may carry scales, rope at two bytes."""
     width = spec.latent_dim + spec.rope_dim
     if how.kv.element_bits == 4:
         return Row(1, width // 2 + width // _FP4_BLOCK)
@@ -151,7 +151,7 @@ def state_slot(layers: Sequence[Layer], tp: int, ssm_dtype: str, chosen: Sequenc
 
 
 def stages(num_layers: int, pp: int) -> list[range]:
-    """Layers of each pipeline stage: even shares, what is left over going to the later stages but the last (get_pp_indices)."""
+    """Layers of each pipeline stage: even shares, the rest going to the later stages but the last (get_pp_indices)."""
     shares = [num_layers // pp] * pp
     for i in range(num_layers % pp):
         shares[-2 - i] += 1

@@ -96,8 +96,8 @@ class States:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StateAsk:
-    """What the state pool depends on. `given_slots` is --max-mamba-cache-size for one rank, `by_requests` the rule with the
-    radix cache off and running requests set; `requests` are per rank."""
+    """What the state pool depends on. `given_slots` is --max-mamba-cache-size for one rank, `by_requests` the rule with
+    the radix cache off and running requests set; `requests` are per rank."""
 
     slot_bytes: int
     ratio: float

@@ -3,30 +3,78 @@
 from __future__ import annotations
 
 from calc.engines.sglang import knowledge
+from calc.engines.sglang.kv_dtype import kv_problem
+from calc.engines.sglang.model import Model
+from calc.engines.sglang.pools import ceil_to
+from calc.engines.sglang.settings import Settings
+from calc.engines.sglang.sizing import Sized
+from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
-from calc.prediction import Reason
+from calc.prediction import Reason, Resolved
 from onboard.errors import UnknownKnob
 from onboard.layers import Compressed
 from onboard.profile import Profile
 from onboard.states import StateCache
 from onboard.tp import tp_problem
 
-COMMON = frozenset({
-    "engine", "card", "vram_gib", "gpus", "weights", "weights_gb", "drafter", "drafter_gb", "activation_model", "include_draft_kv",
-    "draft_kv_gb", "compressed_layers", "compression_ratio", "compressed_head_dim", "indexer_ratio_layers",
-    "indexer_compress_ratio", "indexer_head_dim", "indexer_format",
-})  # fmt: skip
-KNOBS = frozenset({
-    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_model_len", "max_num_seqs",
-    "kv_cache_dtype", "kv_cache_memory_bytes", "enable_prefix_caching", "enforce_eager", "disable_hybrid_kv_cache_manager",
-    "language_model_only", "mamba_ssm_cache_dtype", "num_speculative_tokens", "max_loras", "max_lora_rank", "mem_fraction_static",
-    "page_size", "swa_full_tokens_ratio", "mamba_full_memory_ratio", "disable_radix_cache", "chunked_prefill_size", "max_total_tokens",
-    "max_mamba_cache_size",
-})  # fmt: skip
+COMMON = frozenset(
+    {
+        "engine",
+        "card",
+        "vram_gib",
+        "gpus",
+        "weights",
+        "weights_gb",
+        "drafter",
+        "drafter_gb",
+        "activation_model",
+        "include_draft_kv",
+        "draft_kv_gb",
+        "compressed_layers",
+        "compression_ratio",
+        "compressed_head_dim",
+        "indexer_ratio_layers",
+        "indexer_compress_ratio",
+        "indexer_head_dim",
+        "indexer_format",
+    }
+)
+KNOBS = frozenset(
+    {
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "data_parallel_size",
+        "enable_expert_parallel",
+        "max_model_len",
+        "max_num_seqs",
+        "kv_cache_dtype",
+        "kv_cache_memory_bytes",
+        "enable_prefix_caching",
+        "enforce_eager",
+        "disable_hybrid_kv_cache_manager",
+        "language_model_only",
+        "mamba_ssm_cache_dtype",
+        "num_speculative_tokens",
+        "max_loras",
+        "max_lora_rank",
+        "mem_fraction_static",
+        "page_size",
+        "swa_full_tokens_ratio",
+        "mamba_full_memory_ratio",
+        "disable_radix_cache",
+        "chunked_prefill_size",
+        "max_total_tokens",
+        "max_mamba_cache_size",
+    }
+)
 INSTEAD = {
-    "gpu_memory_utilization": "--mem-fraction-static", "block_size": "--page-size", "max_num_batched_tokens": "--chunked-prefill-size",
-    "batch_size": "--chunked-prefill-size", "cache_type_k": "--kv-cache-dtype", "swa_full": "--swa-full-tokens-ratio 1",
-}  # fmt: skip
+    "gpu_memory_utilization": "--mem-fraction-static",
+    "block_size": "--page-size",
+    "max_num_batched_tokens": "--chunked-prefill-size",
+    "batch_size": "--chunked-prefill-size",
+    "cache_type_k": "--kv-cache-dtype",
+    "swa_full": "--swa-full-tokens-ratio 1",
+}
 
 
 def check_knobs(plan: Plan) -> None:
@@ -58,3 +106,43 @@ def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
             Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback keeps no recurrent state")
         )
     return tuple(reasons)
+
+
+def pool_reasons(
+    resolved: Resolved, settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int
+) -> tuple[Reason, ...]:
+    """Why the pools cannot be built (kv_cache_configurator.py, pool_configurator.py validate_swa_pool_size)."""
+    problem = kv_problem(settings.kv_format, resolved.card)
+    reasons = [Reason("kv_dtype", problem)] if problem else []
+    state = sized.state
+    if pool_bytes <= 0:
+        text = f"weights leave no memory for the cache under mem_fraction_static {settings.mem_fraction_static:.3f}"
+        reasons.append(Reason("memory", text))
+    elif state is not None and (state.slots <= 0 or state.slots < settings.state_slots_per_request):
+        text = f"{max(0, state.slots)} state slots, and each request takes {settings.state_slots_per_request}"
+        reasons.append(Reason("state_slots", text))
+    elif sized.held <= 0:
+        reasons.append(Reason("memory", "the pool holds not one page; raise mem_fraction_static"))
+    elif settings.hybrid_swa and rules.swa == "direct" and model.full_cell and not sized.window_capped:
+        floor = (model.window or 0) + settings.page_size
+        if model.window is not None and floor >= sized.tokens.window:
+            text = f"the window pool holds {sized.tokens.window} tokens; prefill needs more than {floor} (window + page)"
+            reasons.append(Reason("window_pool", text))
+    return tuple(reasons)
+
+
+def tight_reasons(settings: Settings, model: Model, sized: Sized, asked: int) -> tuple[Reason, ...]:
+    """What a started engine cannot hold; its pools do not trade with each other. `asked` sequences on one card."""
+    page, length = settings.page_size, settings.context_length
+    found = []
+    if asked * ceil_to(length, page) > sized.held:
+        found.append(Reason("tokens", f"{asked} x {length} tokens were asked for, the pool holds {sized.held}"))
+    if asked > sized.running:
+        found.append(
+            Reason("running_requests", f"{asked} sequences were asked for, at most {sized.running} run at once")
+        )
+    if sized.tokens.full and sized.tokens.window and asked * model.request_window(length, page) > sized.tokens.window:
+        found.append(
+            Reason("window_pool", f"the window pool's {sized.tokens.window} tokens do not hold {asked} windows")
+        )
+    return tuple(found)

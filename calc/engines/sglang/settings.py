@@ -22,9 +22,14 @@ IPC_FEATURES_MIB = 1024  # SGLANG_MM_FEATURE_CACHE_MB
 SPECULATIVE_REQUESTS = 48  # arg_groups/speculative_hook.py, when running requests are not given
 DEFAULT_DRAFT_TOKENS = {"DFLASH": 16, "NGRAM": 12}
 ALGORITHMS = {
-    "mtp": "NEXTN", "eagle": "EAGLE", "eagle3": "EAGLE3", "dflash": "DFLASH", "draft_model": "STANDALONE",
-    "assistant": "STANDALONE", "ngram": "NGRAM",
-}  # fmt: skip
+    "mtp": "NEXTN",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "dflash": "DFLASH",
+    "draft_model": "STANDALONE",
+    "assistant": "STANDALONE",
+    "ngram": "NGRAM",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,27 +86,51 @@ def settle(
     extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
     overlap = extra or not any(isinstance(c, StateCache) for x in layers for c in x.caches) or is_compressed(layers)
     load = Load(
-        card_mib=card.nvidia_smi_mib, tp=plan.tensor_parallel_size, pp=plan.pipeline_parallel_size, dp_attention=dp,
-        latent=is_latent(layers), decode_graph=not plan.enforce_eager, prefill_graph=bool(prefill), chunk=chunk, decode_max_bs=max_bs,
-        num_prefill_graphs=len(prefill), any_drafter=algorithm not in (None, "NGRAM"), separate_drafter=algorithm == "STANDALONE",
+        card_mib=card.nvidia_smi_mib,
+        tp=plan.tensor_parallel_size,
+        pp=plan.pipeline_parallel_size,
+        dp_attention=dp,
+        latent=is_latent(layers),
+        decode_graph=not plan.enforce_eager,
+        prefill_graph=bool(prefill),
+        chunk=chunk,
+        decode_max_bs=max_bs,
+        num_prefill_graphs=len(prefill),
+        any_drafter=algorithm not in (None, "NGRAM"),
+        separate_drafter=algorithm == "STANDALONE",
         vision=_vision(profile) if multimodal else None,
-    )  # fmt: skip
+    )
     fraction = plan.mem_fraction_static if plan.mem_fraction_static is not None else static_fraction(rules, load)
     if knowledge.listed(archs, knowledge.NO_CHUNKED_PREFILL):
         chunk = -1
     return Settings(
-        attention_tensor_parallel_size=max(1, plan.tensor_parallel_size // dp), attention_data_parallel_size=dp, page_size=page,
+        attention_tensor_parallel_size=max(1, plan.tensor_parallel_size // dp),
+        attention_data_parallel_size=dp,
+        page_size=page,
         context_length=plan.max_model_len or int(profile.require("max_model_len")),
-        chunked_prefill_size=chunk // dp if chunk > 0 else chunk, cuda_graph_max_bs=0 if plan.enforce_eager else max_bs,
-        num_decode_graphs=0 if plan.enforce_eager else len(decode_graph_sizes(max_bs, speculative=algorithm is not None)),
-        num_prefill_graphs=len(prefill), mem_fraction_static=fraction, kv_format=kv_dtype(profile, plan, card, rules),
-        state_dtype=state_dtype(profile, plan), swa_full_tokens_ratio=_swa_ratio(plan, archs, layers),
+        chunked_prefill_size=chunk // dp if chunk > 0 else chunk,
+        cuda_graph_max_bs=0 if plan.enforce_eager else max_bs,
+        num_decode_graphs=0
+        if plan.enforce_eager
+        else len(decode_graph_sizes(max_bs, speculative=algorithm is not None)),
+        num_prefill_graphs=len(prefill),
+        mem_fraction_static=fraction,
+        kv_format=kv_dtype(profile, plan, card, rules),
+        state_dtype=state_dtype(profile, plan),
+        swa_full_tokens_ratio=_swa_ratio(plan, archs, layers),
         mamba_full_memory_ratio=_ratio(plan.mamba_full_memory_ratio, archs, knowledge.STATE_RATIO, 0.9),
-        hybrid_swa=_hybrid_swa(profile, plan, rules), radix_cache=radix, overlap_schedule=overlap,
-        state_slots_per_request=1 if not radix else 3 + (2 if extra else 0), scaled_latent=_scaled_latent(profile, card, rules),
-        multimodal=multimodal, multimodal_reserve_bytes=_reserve(archs, card, rules) if multimodal else 0, requested=requested,
-        speculative_algorithm=algorithm, speculative_num_draft_tokens=draft_tokens, drafter_charged_layers=drafted,
-    )  # fmt: skip
+        hybrid_swa=_hybrid_swa(profile, plan, rules),
+        radix_cache=radix,
+        overlap_schedule=overlap,
+        state_slots_per_request=1 if not radix else 3 + (2 if extra else 0),
+        scaled_latent=_scaled_latent(profile, card, rules),
+        multimodal=multimodal,
+        multimodal_reserve_bytes=_reserve(archs, card, rules) if multimodal else 0,
+        requested=requested,
+        speculative_algorithm=algorithm,
+        speculative_num_draft_tokens=draft_tokens,
+        drafter_charged_layers=drafted,
+    )
 
 
 def radix_cache(plan: Plan) -> bool:
@@ -218,7 +247,7 @@ def _vision(profile: Profile) -> tuple[int, int] | None:
 
 
 def _reserve(archs: tuple[str, ...], card: Card, rules: Rules) -> int:
-    """Bytes taken out of the pool's budget for images: the embedding cache, or the transport buffer on large Hopper cards."""
+    """Bytes taken out of the pool's budget for images: the embedding cache, on large Hopper cards the transport's."""
     if not rules.multimodal_reserve:
         return 0
     hopper = card.compute_capability[0] == 9 and (card.nvidia_smi_mib or 0) >= 60 * 1024
