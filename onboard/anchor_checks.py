@@ -7,6 +7,7 @@ the field and says what the figures contradict. Tolerances are the log's roundin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,12 @@ NEEDED = {
     "sglang": ("tensor_parallel_size",),
     "llamacpp": ("max_model_len",),
 }
+BYTES_A_PARAMETER = (
+    (r"bf16|fp16|bfloat16|float16", 2.0, 2.1),
+    (r"fp8|int8|w8a", 1.0, 1.2),
+    (r"int4|awq|gptq|fp4|4 bit", 0.5, 0.75),
+)
+WIDEST = 4.2  # 16 bits against the leanest 4-bit variant
 ELEMENT_BYTES = {
     "auto": 2.0,
     "bf16": 2.0,
@@ -125,8 +132,8 @@ def _budget(a: Anchor) -> Iterator[Problem]:
     if not parts - slack <= budget <= parts + max(0.0, graphs) + slack:
         yield Problem(
             "printed",
-            f"{utilisation:g} x {total:g} GiB is {budget:.2f}, and weights, activation, non-torch and available memory add up to "
-            f"{parts:.2f}: a flag or a figure is another boot's",
+            f"{utilisation:g} x {total:g} GiB is {budget:.2f}, and weights, activation, non-torch and available memory "
+            f"add up to {parts:.2f}: a flag or a figure is another boot's",
         )
 
 
@@ -147,7 +154,8 @@ def _tokens(a: Anchor) -> Iterator[Problem]:
     if tokens > expected + rounding + 0.01 * expected or (exact and tokens < expected - rounding - 0.01 * expected):
         yield Problem(
             "printed.kv_tokens",
-            f"{tokens:,} tokens and {concurrency:g}x at {length:,} tokens a request contradict each other: max_model_len is another boot's",
+            f"{tokens:,} tokens and {concurrency:g}x at {length:,} tokens a request contradict each other: "
+            "max_model_len is another boot's",
         )
 
 
@@ -169,15 +177,30 @@ def _model(a: Anchor, profile: Profile) -> Iterator[Problem]:
         if not low / pp * 0.95 <= per_token <= high * 1.25:
             yield Problem(
                 "printed.kv_tokens",
-                f"{available:g} GiB for {tokens:,} tokens is {per_token:,.0f} B a token, and {profile.id} takes {low / pp:,.0f}"
+                f"{available:g} GiB for {tokens:,} tokens is {per_token:,.0f} B a token, and "
+                f"{profile.id} takes {low / pp:,.0f}"
                 + (f" to {high:,.0f}" if high > low else "") + ": another model's log, or another KV format or TP",
             )  # fmt: skip
+    yield from _weights(a, profile, tp * pp)
+
+
+def _weights(a: Anchor, profile: Profile, cards: int) -> Iterator[Problem]:
+    """What was loaded is a known variant, or the model's parameters at the bits its `weights` name."""
     weights = _number(a, "weights_gib")
-    sizes = [w.num_bytes / GIB / tp / pp for w in profile.weights]
-    if weights and weights > 0.05 and sizes and not any(0.6 * s <= weights <= 1.7 * s for s in sizes):
+    if not weights or weights < 0.05 or not profile.weights:
+        return
+    sizes = [w.num_bytes / GIB / cards for w in profile.weights]
+    parameters = max((w.num_parameters or 0 for w in profile.weights), default=0)
+    for words, low, high in BYTES_A_PARAMETER:
+        if parameters and re.search(words, a.weights.lower()):
+            sizes.append(parameters * (low + high) / 2 / GIB / cards)
+    widest = (
+        1.4 if parameters else WIDEST
+    )  # without a parameter count, any precision above the known variants is possible
+    if not any(0.75 * s <= weights <= widest * s for s in sizes):
+        listed = ", ".join(f"{s:.2f}" for s in sizes[:4])
         yield Problem(
-            "printed.weights_gib",
-            f"{weights:g} GiB a card, and no variant of {profile.id} is near that ({_list(sizes)})",
+            "printed.weights_gib", f"{weights:g} GiB a card, and {profile.id} takes {listed} GiB: another model's log?"
         )
 
 
@@ -206,7 +229,3 @@ def _number(a: Anchor, name: str) -> float | None:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(p) for p in text.split(".") if p.isdigit())
-
-
-def _list(sizes: list[float]) -> str:
-    return ", ".join(f"{s:.2f}" for s in sizes[:4]) + " GiB"

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from onboard import catalog as catalogue
+from onboard.anchor_checks import check_anchor
+from onboard.anchor_file import anchor_of
 from onboard.anchors import anchor_files, anchors_in, anchors_of, count_anchors
 from onboard.catalog_paths import layers_of
 from onboard.errors import BadAnchor, Refusal
@@ -155,12 +157,27 @@ def _anchors(catalog: str | None) -> Iterator[Problem]:
             continue
         for number, anchor in enumerate(anchors):
             name = str(anchor.get("id", f"anchors[{number}]"))
-            missing = [key for key in ("model", "engine", "printed") if not anchor.get(key)]
-            if missing:
-                yield _problem(file, BadAnchor(f"{name} states no {', '.join(missing)}", path=name))
+            try:
+                found = anchor_of(anchor, name)
+            except Refusal as refusal:
+                yield _problem(file, refusal)
+                continue
+            for wrong in check_anchor(found, _profile_of(found.model, catalog)):
+                yield Problem(file, "BadAnchor", f"{name}.{wrong.field}", wrong.message)
             if name in seen:
                 yield _problem(file, BadAnchor(f"two anchors are called {name}", path=name))
             seen.add(name)
+
+
+def _profile_of(model: str, catalog: str | None) -> Profile | None:
+    """The profile of a model that an anchor names, where the catalogue has one that can be read."""
+    model_id = model.rpartition("/")[2].lower()
+    if catalogue.find(model_id, catalog) is None:
+        return None
+    try:
+        return catalogue.effective(model_id, catalog)
+    except Refusal:
+        return None  # said under its own file
 
 
 def _problem(file: str, refusal: Refusal) -> Problem:

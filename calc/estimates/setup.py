@@ -85,7 +85,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         hidden=int(profile.require("hidden_size")),
         vocab=int(profile.require("vocab_size")),
         layers=len(profile.layers),
-        intermediate=_widest(profile.fact("intermediate_size")),
+        intermediate=_widest(profile.fact("intermediate_size")) or 4 * int(profile.require("hidden_size")),
         gated=not is_ungated(profile.architectures),
         experts=int(profile.fact("num_experts") or 0),
         topk=int(profile.fact("num_experts_per_token") or 0),
@@ -146,7 +146,9 @@ def geometry_fields(geometry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _widest(value: Any) -> int:
-    """The widest MLP where layers differ: its buffer is the one at the peak."""
+    """The widest MLP where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's class, BLOOM
+    and Falcon then take four times the hidden size).
+    """
     if value is None:
         return 0
     return max(value) if isinstance(value, tuple) else int(value)

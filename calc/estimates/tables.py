@@ -59,9 +59,41 @@ ENCODER_OF: dict[str, str] = {
     "LlavaNextForConditionalGeneration": "granite-vision",
 }
 
+# Encoders without a boot of their own: the family `other`, with its wide band.
+ENCODER_OF |= dict.fromkeys(
+    (
+        "Gemma3nForConditionalGeneration",
+        "InternVLChatModel",
+        "KimiK25ForConditionalGeneration",
+        "KimiK3ForConditionalGeneration",
+        "Lfm2VlForConditionalGeneration",
+        "LlavaForConditionalGeneration",
+        "LlavaLlamaModel",
+        "MiniCPMV",
+        "MiniCPMV4_6ForConditionalGeneration",
+        "MllamaForConditionalGeneration",
+        "MuseGlimmerForConditionalGeneration",
+        "Qwen2AudioForConditionalGeneration",
+        "Qwen3ASRForConditionalGeneration",
+        "Step3VLForConditionalGeneration",
+        "WhisperForConditionalGeneration",
+    ),
+    "other",
+)
+
 # Heads that return no logits, so no sampler runs: vLLM's pooling models (vllm/model_executor/models/registry.py).
-_POOLING_ENDS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "ForMaskedLM")
-_GENERATES = ("Qwen2_5OmniModel",)
+_POOLING_ENDS = ("ForSequenceClassification", "ForTokenClassification", "ForRewardModel", "ForMaskedLM")
+_POOLING = (
+    "BertModel",
+    "CLIPModel",
+    "GteModel",
+    "GteNewModel",
+    "MPNetModel",
+    "ModernBertModel",
+    "NomicBertModel",
+    "RobertaModel",
+    "XLMRobertaModel",
+)
 
 # MLPs of two matrices instead of three (vLLM's model files); the peak then holds one buffer of the MLP's width less.
 _UNGATED = (
@@ -84,7 +116,7 @@ def encoder_family(profile: Profile) -> str:
 
 
 def is_pooling(architectures: tuple[str, ...]) -> bool:
-    return any(a.endswith(_POOLING_ENDS) and a not in _GENERATES for a in architectures)
+    return any(a in _POOLING or a.endswith(_POOLING_ENDS) for a in architectures)
 
 
 def is_ungated(architectures: tuple[str, ...]) -> bool:
