@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from onboard.catalog_paths import shipped
@@ -39,8 +40,9 @@ def card_names() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in shipped("cards").glob("*.yaml")))
 
 
+@lru_cache(maxsize=256)
 def load_card(name: str) -> Card:
-    """The card of that name. Raises UnknownCard with the nearest names."""
+    """The card of that name, read once a process. Raises UnknownCard with the nearest names."""
     path = shipped("cards") / f"{name}.yaml"
     if "/" in name or not path.is_file():
         from difflib import get_close_matches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from typing import Protocol
 
@@ -46,6 +47,7 @@ ENGINES: dict[str, str] = {
 }
 
 
+@lru_cache(maxsize=256)
 def engine_of(spec: str) -> tuple[Engine, str | None]:
     """`vllm` or `vllm@0.24` -> the engine and the version asked for. Raises UnknownEngine."""
     name, _, version = spec.partition("@")

@@ -7,7 +7,7 @@ models/config.py:338; 0.11.0 engine/arg_utils.py:1605.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from calc.cards import Card
@@ -60,7 +60,7 @@ def resolve(profile: Profile, plan: Plan, card: Card, version_text: str | None) 
         notes.append(_default_note("gpu-memory-utilization", utilization))
     if plan.max_model_len is None:
         notes.append(_default_note("max-model-len", f"{length:,} (the model's own)"))
-    used = replace(
+    used = _filled(
         plan,
         max_model_len=length,
         max_num_seqs=sequences,
@@ -77,6 +77,14 @@ def resolve(profile: Profile, plan: Plan, card: Card, version_text: str | None) 
         plan=used, engine="vllm", version=version, version_text=text, card=card, derived=derived,
         notes=(*notes, *kv.notes), reasons=(*kv.reasons, *reasons),
     )  # fmt: skip
+
+
+def _filled(plan: Plan, **values: Any) -> Plan:
+    """`dataclasses.replace` for a frozen class without checks, ten times as fast: it runs in every prediction."""
+    filled = object.__new__(Plan)
+    filled.__dict__.update(plan.__dict__)
+    filled.__dict__.update(values)
+    return filled
 
 
 def kv_of(profile: Profile, asked: str, version: Version, card: Card) -> KvDtype:

@@ -12,7 +12,7 @@ from calc.engines.vllm.backends import backend_of
 from calc.engines.vllm.explain import explain_parts, pool_groups
 from calc.engines.vllm.grouping import LayoutError
 from calc.engines.vllm.layout import Layout, Request, build_layout
-from calc.engines.vllm.pool import Sizes, capacity, request_parts
+from calc.engines.vllm.pool import Sizes, capacity, demand_blocks, request_parts
 from calc.engines.vllm.refusals import before_loading, memory_refusals, state_refusals
 from calc.engines.vllm.shape import remembered, shape_of
 from calc.engines.vllm.state_dtype import state_dtype
@@ -86,6 +86,8 @@ class VllmEngine:
         )
         room = capacity(layout, pool_bytes, length, sizes, rules)
         one = request_parts(layout, length, sizes)
+        blocks = demand_blocks(layout, length, sizes)
+        asked = resolved.derived["sequences_asked"]
         null: tuple[Term, ...] = ()
         if rules.null_block_checked:
             null = (Term(name="null_block", bytes=layout.block_bytes, rule="one block of the pool is never given out"),)
@@ -97,20 +99,20 @@ class VllmEngine:
             num_groups=len(layout.groups),
             tokens=room.tokens,
             max_concurrency=room.concurrency,
-            groups=pool_groups(layout, length, sizes),
+            groups=pool_groups(layout, length, blocks),
             extra=_extra(layout, room.available, room.needed),
         )
         return CachePlan(
             growing_bytes_per_token=plain(layout.growing_token_bytes),
             one=one,
-            asked=one * resolved.derived["sequences_asked"],
+            asked=one * asked,
             pool=pool,
             max_model_len_that_fits=room.longest,
             fixed=null,
             state_bytes_per_sequence=layout.state_bytes,
             window_bytes_per_sequence=one.window,
             reasons=reasons,
-            explain=explain_parts(layout, length, sizes, one, resolved.derived["sequences_asked"]),
+            explain=explain_parts(layout, length, sizes, one, asked, blocks),
         )
 
     def devices(

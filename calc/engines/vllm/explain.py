@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from calc.engines.vllm.layout import Layout
 from calc.engines.vllm.pages import CHUNK, GROW, WINDOW, Page, blocks_of, held_tokens
-from calc.engines.vllm.pool import Sizes, request_blocks
+from calc.engines.vllm.pool import Sizes
 from calc.prediction import Parts, PoolGroup
 
 
-def pool_groups(layout: Layout, length: int, sizes: Sizes) -> tuple[PoolGroup, ...]:
-    return tuple(
-        PoolGroup(
-            kinds=group.kinds,
-            num_layers=len(group.members),
-            block_size=group.page.block or length,
-            page_bytes=group.page_bytes,
-            num_blocks_per_request=blocks_of(group.page, length, sizes.in_flight, sizes.encoder_tokens),
+def pool_groups(layout: Layout, length: int, blocks: tuple[int, ...]) -> tuple[PoolGroup, ...]:
+    """The groups in the contract's words; `blocks` are those of one request, by demand."""
+    groups: list[PoolGroup] = []
+    for row in layout.rows:
+        group = PoolGroup(
+            kinds=row.kinds,
+            num_layers=row.num_layers,
+            block_size=row.block or length,
+            page_bytes=row.page_bytes,
+            num_blocks_per_request=blocks[row.demand],
         )
-        for group in layout.groups
-    )
+        groups += [group] * row.repeats
+    return tuple(groups)
 
 
-def explain_parts(layout: Layout, length: int, sizes: Sizes, one: Parts, sequences: int) -> tuple[tuple[str, str], ...]:
+def explain_parts(
+    layout: Layout, length: int, sizes: Sizes, one: Parts, sequences: int, blocks: tuple[int, ...]
+) -> tuple[tuple[str, str], ...]:
     """One line a part: layers x bytes x tokens, and what the blocks add."""
     times = f" x {sequences} sequences" if sequences > 1 else ""
     growing, window, state = [], [], []
@@ -32,11 +36,9 @@ def explain_parts(layout: Layout, length: int, sizes: Sizes, one: Parts, sequenc
             growing.append(_row_line(page, count, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)))
         else:
             window.append(_window_line(page, count, length, sizes))
-    blocks = request_blocks(layout, length, sizes)
-    terms = " + ".join(
-        f"{d.groups} x {blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens)}" for d in layout.demands
-    )
-    padding = f"({terms}) = {blocks} blocks x {layout.block_bytes:,} - {one.growing + one.window + one.state:,}"
+    terms = " + ".join([f"{d.groups} x {n}" for d, n in zip(layout.demands, blocks, strict=True)])
+    total = sum([d.groups * n for d, n in zip(layout.demands, blocks, strict=True)])
+    padding = f"({terms}) = {total} blocks x {layout.block_bytes:,} - {one.growing + one.window + one.state:,}"
     lines = {
         "kv_growing": " + ".join(growing),
         "kv_window": " + ".join(window),

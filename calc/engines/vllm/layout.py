@@ -52,6 +52,18 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """What the contract lists of a group; `demand` indexes the layout's demands, `repeats` counts equal groups in a row."""
+
+    kinds: tuple[str, ...]
+    num_layers: int
+    block: int
+    page_bytes: int
+    demand: int
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """`block_bytes` is what one block of the pool costs the fullest stage; `check_bytes` what the fit check charges.
 
@@ -61,6 +73,7 @@ class Layout:
     """
 
     groups: tuple[Group, ...]
+    rows: tuple[GroupRow, ...]
     counted_members: tuple[tuple[Page, int], ...]
     demands: tuple[Demand, ...]
     all_pages: tuple[tuple[Page, int], ...]
@@ -90,12 +103,14 @@ def build_layout(req: Request) -> Layout:
         windows = req.hybrid_off
         members, real = promoted(members, windows), promoted(real, windows)
     groups = group_layers(members, req.rules)
+    demands = _demands(groups)
     stage, block = _fullest_stage(groups, req)
     inside = [page for s, page in real if s == stage]
     return Layout(
         groups=groups,
+        rows=_rows(groups, demands),
         counted_members=_counted(inside),
-        demands=_demands(groups),
+        demands=demands,
         all_pages=_counted([page for s, page in unpromoted if s == stage]),
         block_bytes=block,
         check_bytes=_check_bytes(groups, block, req),
@@ -219,6 +234,24 @@ def _demands(groups: Sequence[Group]) -> tuple[Demand, ...]:
         key = group.page.uniform_key
         counts[key] = (group.page, counts.get(key, (group.page, 0))[1] + 1)
     return tuple(Demand(page=page, groups=n) for page, n in counts.values())
+
+
+def _rows(groups: Sequence[Group], demands: Sequence[Demand]) -> tuple[GroupRow, ...]:
+    index = {d.page.uniform_key: i for i, d in enumerate(demands)}
+    rows: list[GroupRow] = []
+    for group in groups:
+        row = GroupRow(
+            kinds=group.kinds,
+            num_layers=len(group.members),
+            block=group.page.block,
+            page_bytes=group.page_bytes,
+            demand=index[group.page.uniform_key],
+        )
+        if rows and replace(rows[-1], repeats=1) == row:
+            rows[-1] = replace(rows[-1], repeats=rows[-1].repeats + 1)
+        else:
+            rows.append(row)
+    return tuple(rows)
 
 
 def _growing(pages: Sequence[Page], hybrid_off: bool) -> Fraction:

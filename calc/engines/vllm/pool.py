@@ -7,10 +7,9 @@ v1/core/kv_cache_utils.py:1061 (concurrency, tokens); 0.11.0 v1/core/kv_cache_ut
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from calc.engines.vllm.layout import Layout
-from calc.engines.vllm.pages import GROW, Page, blocks_of, held_tokens
+from calc.engines.vllm.pages import GROW, blocks_of, held_tokens
 from calc.engines.vllm.versions import Rules
 from calc.prediction import Parts
 
@@ -41,9 +40,17 @@ class Capacity:
         return self.needed <= self.available
 
 
+def demand_blocks(layout: Layout, length: int, sizes: Sizes) -> tuple[int, ...]:
+    """Blocks that one request of `length` tokens claims in a group of each demand."""
+    return tuple([blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens) for d in layout.demands])
+
+
 def request_blocks(layout: Layout, length: int, sizes: Sizes) -> int:
     """Blocks of the pool that one request of `length` tokens claims, all groups together."""
-    return sum(d.groups * blocks_of(d.page, length, sizes.in_flight, sizes.encoder_tokens) for d in layout.demands)
+    total = 0
+    for demand in layout.demands:
+        total += demand.groups * blocks_of(demand.page, length, sizes.in_flight, sizes.encoder_tokens)
+    return total
 
 
 def check_bytes(layout: Layout, length: int, sizes: Sizes, rules: Rules) -> int:
@@ -103,24 +110,16 @@ def longest_that_fits(layout: Layout, available: int, upper: int, sizes: Sizes, 
 
 def request_parts(layout: Layout, length: int, sizes: Sizes) -> Parts:
     """One request split by what makes it grow; padding is what blocks, pages and short groups add."""
-    growing, window, state = Fraction(0), Fraction(0), 0
+    growing, window, state = 0, 0, 0
     for page, count in layout.counted_members:
         if page.is_state:
             state += count * page.row_bytes * blocks_of(page, length, sizes.in_flight, sizes.encoder_tokens)
             continue
-        held = (
-            page_rows(page, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)) * page.row_bytes * count
-        )
+        tokens = held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)
+        held = -(-tokens // page.tokens_per_row) * page.row_bytes * count
         if page.demand == GROW:
             growing += held
         else:
             window += held
     total = layout.block_bytes * request_blocks(layout, length, sizes)
-    return Parts(
-        growing=int(growing), window=int(window), state=state, padding=total - int(growing) - int(window) - state
-    )
-
-
-def page_rows(page: Page, tokens: int) -> int:
-    """Stored rows of so many tokens."""
-    return -(-tokens // page.tokens_per_row)
+    return Parts(growing=growing, window=window, state=state, padding=total - growing - window - state)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from calc.engines.vllm.layout import Layout
 from calc.engines.vllm.pool import Capacity
-from calc.engines.vllm.shape import Shape, shape_of
+from calc.engines.vllm.shape import Shape, remembered, shape_of
 from calc.engines.vllm.versions import Rules
 from calc.prediction import Reason, Resolved
 from calc.units import GIB
@@ -40,7 +40,7 @@ def before_loading(profile: Profile, resolved: Resolved) -> tuple[Reason, ...]:
 def _parallel(profile: Profile, resolved: Resolved, shape: Shape) -> list[Reason]:
     plan, found = resolved.plan, []
     tp, pp, dcp = plan.tensor_parallel_size, plan.pipeline_parallel_size, plan.decode_context_parallel_size
-    problem = tp_problem(profile, tp) if tp > 1 else None
+    problem = remembered(profile, ("tp", tp), lambda: tp_problem(profile, tp)) if tp > 1 else None
     if problem:
         found.append(Reason("tp", f"--tensor-parallel-size {tp}: {problem}"))
     if plan.gpus is not None and plan.gpus < tp * pp:

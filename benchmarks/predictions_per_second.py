@@ -1,0 +1,40 @@
+"""Predictions a second in one process, on a hybrid model with a plan that changes each time.
+
+`python benchmarks/predictions_per_second.py [SOURCE]`; SOURCE is a catalogue id, a folder or a config.json.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+
+from calc.plan import Plan
+from calc.predict import predict
+from onboard.open import load_profile
+
+PREDICTIONS = 20_000
+
+
+def main() -> None:
+    profile = load_profile(sys.argv[1] if len(sys.argv) > 1 else "qwen3.6-27b")
+    base = Plan(engine="vllm@0.33", card="h100-80gb", tensor_parallel_size=2, weights_gb=20)
+    predict(profile, base)
+    plans = [
+        replace(
+            base,
+            max_model_len=4096 + 13 * (i % 10_000),
+            kv_cache_dtype=("auto", "fp8")[i % 2],
+            gpu_memory_utilization=0.9,
+        )
+        for i in range(PREDICTIONS)
+    ]
+    start = time.perf_counter()
+    for plan in plans:
+        predict(profile, plan)
+    seconds = time.perf_counter() - start
+    print(f"{PREDICTIONS / seconds:,.0f} predictions a second")
+
+
+if __name__ == "__main__":
+    main()
