@@ -48,7 +48,7 @@ def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tup
         )
     overhead = overhead_terms(profile, resolved)
     terms += overhead
-    if not any(t.name == "runtime" for t in overhead):
+    if not any(t.name in ("runtime", "context") for t in overhead):
         terms.append(
             Term(
                 name="runtime",
