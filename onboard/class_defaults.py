@@ -23,6 +23,7 @@ class TextModel:
     model_type: str
     fixed: bool = False  # the class builds this type whatever the nested `model_type` says
     initial: Mapping[str, Any] = field(default_factory=dict)
+    merges: bool = False  # the initial values also stand behind a text config that the file has
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def _parsed(entry: Mapping[str, Any]) -> ClassDefaults:
     return ClassDefaults(
         class_name=entry["class"],
         values=entry.get("defaults", {}),
-        text=TextModel(text["key"], text["model_type"], bool(text.get("fixed")), text.get("initial", {})) if text else None,
+        text=TextModel(**text) if text else None,
         encoder=bool(entry.get("encoder")),
     )
 

@@ -4,6 +4,7 @@ and for model types newer than it. Nothing here imports transformers; the class 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
@@ -33,8 +34,19 @@ def describe(cls: Any) -> dict[str, Any]:
             initial = {k: v for k, v in (spec.init_kwargs or {}).items() if k in wanted_keys() and _plain(v)}
             if initial:
                 entry["text"]["initial"] = initial
+            if _merges(cls):
+                entry["text"]["merges"] = True
             break
     return entry
+
+
+def _merges(cls: Any) -> bool:
+    """Whether the class lays the file's text config over its initial values instead of replacing them."""
+    try:
+        source = inspect.getsource(cls.__post_init__)
+    except (OSError, TypeError):
+        return False
+    return "init_kwargs, **self.text_config" in source
 
 
 def _declared(cls: Any) -> dict[str, Any]:

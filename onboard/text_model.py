@@ -54,7 +54,8 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
             nested = mapping[key]
             _compare(mapping, nested, prefix, key, cautions)
             model_type, known = _nested_type(nested, spot)
-            mapping, prefix, initial = nested, f"{prefix}{key}.", {}
+            mapping, prefix = nested, f"{prefix}{key}."
+            initial = dict(spot.initial) if spot is not None and spot.merges else {}
             continue
         if spot is not None and spot.model_type != model_type:
             model_type, known = spot.model_type, class_defaults(spot.model_type)

@@ -30,7 +30,7 @@ def _reason(facts: Facts) -> str:
     halves = [name for name in names if name.endswith(("EncoderModel", "EncoderOnlyModel"))]
     if halves and len(halves) == len(names):
         return f"{halves[0]} is the encoder alone"
-    if not facts.generates:
+    if not facts.generates and not facts.get("is_encoder_decoder"):
         return f"{facts.class_name} is an encoder"
     return ""
 

@@ -86,6 +86,12 @@ UNREAD: Mapping[str, frozenset[str]] = {
     "mpt": frozenset({"num_kv_heads"}),  # configuration_mpt.py knows no attn_config.kv_n_heads: one KV head a query head
     "dots1": frozenset({"use_sliding_window"}),
     "gpt_neo": frozenset({"sliding_window"}),
+    # self.head_dim = self.hidden_size // self.num_attention_heads, whatever the file states
+    "cohere2": frozenset({"head_dim"}),
+    "cohere_compass_text": frozenset({"head_dim"}),
+    "deepseek_ocr2_text": frozenset({"head_dim"}),
+    "unlimited_ocr_text": frozenset({"head_dim"}),
+    "falcon": frozenset({"head_dim"}),
 }
 
 # Types whose indexed layers are plain attention where the indexer's fields are null (Qwen4ExpTextConfig).
@@ -99,6 +105,10 @@ INDEXERS: Mapping[str, Pattern] = {
 
 # Latent layers that rotate no positions keep no rope key at all (modeling_mistral_large4.py).
 LATENT_WITHOUT_ROPE = frozenset({"mistral_large4_text"})
+
+# Draft models that read their target's cache and keep none, unless `num_kv_shared_layers` says otherwise
+# (configuration_gemma4_assistant.py).
+READS_TARGET = frozenset({"gemma4_assistant", "gemma4_unified_assistant"})
 
 # Layer lists that the class changes after reading them.
 LAST_IS_FULL = frozenset({"gemma4_text", "gemma4_unified_text", "diffusion_gemma_text"})

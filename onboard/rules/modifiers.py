@@ -5,6 +5,7 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid, LayerCountMismatch
 from onboard.facts import Facts, whole
 from onboard.layers import CrossAttention, Heads, Indexer, Layer, SharedWith
+from onboard.rules.knowledge import READS_TARGET
 
 
 def modify(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -21,7 +22,7 @@ def _shared_tail(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """
     count = facts.get("num_kv_shared_layers") or 0
     if not count:
-        return layers
+        return _reads_target(facts, layers) if facts.root.get("model_type") in READS_TARGET else layers
     path = facts.path("num_kv_shared_layers")
     if count > len(layers):
         raise FieldInvalid(f"{path} is more than {len(layers)} layers", path=path, value=count)
