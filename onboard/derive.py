@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onboard.context_length import record_max_model_len
+from onboard.defaulted import note_defaults
 from onboard.errors import Caution, NotAMapping, TooLarge
 from onboard.facts import Facts
 from onboard.profile import Profile, SourceRef, WeightVariant
@@ -43,6 +44,7 @@ def derive(
         text = text_config(config)
         facts = _facts(config, text)
         derived = derive_layers(facts)
+        note_defaults(facts)
         for name in SCALARS:
             facts.find(name)
         record_max_model_len(facts, tokenizer_config)

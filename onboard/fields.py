@@ -84,7 +84,7 @@ FIELDS: dict[str, Field] = {
     "max_window_layers": Field(("max_window_layers",), "int", 0),
     "attention_chunk_size": Field(("attention_chunk_size",), "int", 1),
     "no_rope_layers": _list("no_rope_layers"),
-    "no_rope_layer_interval": _count("no_rope_layer_interval"),
+    "no_rope_layer_interval": _count("no_rope_layer_interval", "nope_layer_interval"),
     "cross_attention_layers": _list("cross_attention_layers"),
     "first_k_dense_replace": Field(("first_k_dense_replace",), "int", 0),
     "bidirectional_attention": Field(("use_bidirectional_attention",), "any"),
@@ -93,6 +93,8 @@ FIELDS: dict[str, Field] = {
     "num_kv_shared_layers": Field(("num_kv_shared_layers",), "int", 0),
     "kv_sharing_modes": _list("kv_sharing_modes"),
     "kv_source_layers": _list("kv_source_layers"),
+    "cross_layer_attention": _flag("use_cla"),
+    "cross_layer_share": _count("cla_share_factor", high=100_000),
     # --- latent attention and its indexers ---
     "use_mla": _flag("use_mla"),
     "kv_lora_rank": Field(("kv_lora_rank",), "int", 1, 2**20, per_layer=True),

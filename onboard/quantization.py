@@ -26,6 +26,8 @@ def record_quantization(facts: Facts, side: Mapping[str, Any] | None = None) -> 
     method = _method(block, inner)
     if method:
         facts.record("quantization", method, where, "config")
+    if not block.get("quant_method") and block is not side:
+        return  # vLLM picks no method for such a block, and so no KV format
     for holder in (inner, block):
         for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
             scheme = _scheme(holder.get(key))

@@ -19,7 +19,8 @@ _HINTS = re.compile(
 _HARMLESS_WORDS = re.compile(
     r"dropout|_eps|epsilon|bias|init|loss|_coef|rope|rotary|theta|norm|activation|_act$|token|label|drop|impl|scale|scaling|temperature|"
     r"softcap|logit|router|gate|expert|dense|moe|mlp|alibi|attentions$|hidden_states$|gradient|checkpoint|flash|sdpa|fused|"
-    r"quant|version|prun|vision|audio|image|video|speech|projector|tie_|qk_|clip|scalar|sink|mscale|beta|alpha|lambda",
+    r"multiplier|relative_attention|resampler|t2u_|encoder_|lm_head|vocab|blocksparse|mup|softmax|upcast|per_layer_input|adapt|"
+    r"aligner|embed|parallel|freeze|mambapy|mem_eff|swiglu|mask_index|unk_index|quant|version|prun|vision|audio|image|video|speech|projector|tie_|qk_|clip|scalar|sink|mscale|beta|alpha|lambda",
     re.IGNORECASE,
 )
 
@@ -32,6 +33,9 @@ HARMLESS = frozenset({
     "index_n_heads", "indexer_n_heads", "index_local_blocks", "index_topk_blocks", "index_block_size",
     "indexer_budget", "indexer_compress_ratio", "index_kpool_always_select_tail", "encoder_layers",
     "encoder_attention_heads", "decoder_start_token_id", "no_rope_layers", "mlp_layer_types", "mlp_only_layers",
+    "layer_switch", "order_of_interleaved_layers", "pool_type", "pooling", "share_q_dim", "shared_intermediate_size",
+    "use_logn_attn", "for_llm_compressor", "anyres_pooling_size", "chunk_size_feed_forward", "attn_type",
+    "use_weighted_layer_sum", "stagger_local_blocks", "global_block_size", "local_radius", "scalable_attention",
     "swa_num_attention_heads", "num_sliding_attention_heads", "attention_other_setting", "layer_rope_theta",
 })  # fmt: skip
 

@@ -10,7 +10,7 @@ from onboard.rules.knowledge import READS_TARGET
 
 def modify(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Apply every modifier whose field is stated, in order."""
-    for modifier in (_shared_tail, _sharing_modes, _source_layers, _cross_beside):
+    for modifier in (_shared_tail, _sharing_modes, _source_layers, _cross_layer_groups, _cross_beside):
         layers = modifier(facts, layers)
     return layers
 
@@ -85,6 +85,14 @@ def _source_layers(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
             raise FieldInvalid(f"layer {index} reads layer {source}, which keeps no KV", path=f"{path}[{index}]", value=source)
         result.append(Layer((SharedWith(source), *(c for c in layer.caches if isinstance(c, Indexer)))))
     return tuple(result)
+
+
+def _cross_layer_groups(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """`use_cla` with `cla_share_factor` n: in every n layers the first keeps K and V, the others read them (Hunyuan-Large)."""
+    if not facts.get("cross_layer_attention"):
+        return layers
+    size = facts.need("cross_layer_share", "says how many layers share one cache")
+    return tuple(layer if i % size == 0 else Layer((SharedWith(i - i % size),)) for i, layer in enumerate(layers))
 
 
 def _cross_beside(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:

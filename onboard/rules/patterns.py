@@ -64,8 +64,12 @@ def _layer_types(facts: Facts, count: int) -> tuple[str, ...] | None:
 
 
 def _knowledge(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """The pattern that the class builds (`knowledge`), with a caution that no per-layer list states it."""
     pattern = PATTERNS.get(facts.model_type)
-    return None if pattern is None else pattern.labels(facts, count)
+    answer = None if pattern is None else pattern.labels(facts, count)
+    if answer is not None and len(set(answer)) > 1:
+        facts.caution("defaulted-field", "layer_types", f"not stated; the pattern that {facts.class_name} builds")
+    return answer
 
 
 def _hybrid_layer_pattern(facts: Facts, count: int) -> tuple[str, ...] | None:
