@@ -15,7 +15,9 @@ from onboard.fields import MAX_LENGTH_KEYS
 from onboard.rules.knowledge import ALREADY_SCALED
 
 # Rope kinds whose `factor` is already in the stated length.
-UNSCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "default", "mrope"})
+UNSCALED = frozenset(
+    {"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "default", "mrope"}
+)
 LIMIT = 2**40
 
 
@@ -36,7 +38,12 @@ def record_max_model_len(facts: Facts, tokenizer_config: Mapping[str, Any] | Non
     facts.record("max_model_len", length, where, origin)
     if "longrope" in kind or "su" in kind:
         original = facts.get("original_max_positions") or next(
-            (p["original_max_position_embeddings"] for p in _ropes(facts) if _is_length(p.get("original_max_position_embeddings"))), None
+            (
+                p["original_max_position_embeddings"]
+                for p in _ropes(facts)
+                if _is_length(p.get("original_max_position_embeddings"))
+            ),
+            None,
         )
         if original is not None:
             facts.record("original_max_model_len", original, "original_max_position_embeddings", "config")

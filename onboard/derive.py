@@ -95,5 +95,3 @@ def _profile(
 
 def _order(caution: Caution) -> tuple[str, str, str]:
     return caution.kind, caution.where, caution.message
-
-

@@ -34,8 +34,20 @@ FIELDS: dict[str, Field] = {
     "hidden_size": _count("hidden_size", "n_embd", "n_embed", "d_model", "dim", "model_dim", "embed_dim", "emb_dim"),
     "vocab_size": _count("vocab_size", "padded_vocab_size", "n_words", "n_token", "decoder_vocab_size", low=0),
     "intermediate_size": Field(
-        ("intermediate_size", "ffn_hidden_size", "n_inner", "d_ff", "decoder_ffn_dim", "ffn_dim", "hidden_dim", "dim_ff", "dff"),
-        "int", 0, per_layer=True,
+        (
+            "intermediate_size",
+            "ffn_hidden_size",
+            "n_inner",
+            "d_ff",
+            "decoder_ffn_dim",
+            "ffn_dim",
+            "hidden_dim",
+            "dim_ff",
+            "dff",
+        ),
+        "int",
+        0,
+        per_layer=True,
     ),  # fmt: skip
     "tie_word_embeddings": Field(("tie_word_embeddings", "tie_embedding"), "bool", root=True),
     "dtype": Field(("dtype", "torch_dtype"), "str", root=True),
@@ -46,18 +58,40 @@ FIELDS: dict[str, Field] = {
     "max_encoder_tokens": _count("max_source_positions"),
     # --- attention heads ---
     "num_attention_heads": _heads(
-        "num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads", "encoder_attention_heads"
+        "num_attention_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "num_query_heads",
+        "attention_heads",
+        "encoder_attention_heads",
     ),
     "decoder_attention_heads": _count("decoder_attention_heads", "num_decoder_attention_heads", high=2**20),
     "num_kv_heads": _heads(
-        "num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "num_query_groups", "num_attention_groups",
-        "attn_config.kv_n_heads", low=0,
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_kv_heads",
+        "n_head_kv",
+        "num_query_groups",
+        "num_attention_groups",
+        "attn_config.kv_n_heads",
+        low=0,
     ),  # fmt: skip
     "multi_query_group_num": _count("multi_query_group_num", high=2**20),
     "multi_query": _flag("multi_query"),
     "multi_query_attention": _flag("multi_query_attention"),
     "new_decoder_architecture": _flag("new_decoder_architecture"),
-    "head_dim": _heads("head_dim", "attention_head_dim", "attention_head_size", "kv_channels", "d_kv", "dim_head", "head_size", "d_head", low=0),
+    "head_dim": _heads(
+        "head_dim",
+        "attention_head_dim",
+        "attention_head_size",
+        "kv_channels",
+        "d_kv",
+        "dim_head",
+        "head_size",
+        "d_head",
+        low=0,
+    ),
     "v_head_dim": _heads("v_head_dim", low=0),
     "k_eq_v": _flag("attention_k_eq_v"),
     "block_configs": _list("block_configs"),
@@ -100,7 +134,9 @@ FIELDS: dict[str, Field] = {
     "kv_lora_rank": Field(("kv_lora_rank",), "int", 1, 2**20, per_layer=True),
     "qk_rope_head_dim": Field(("qk_rope_head_dim",), "int", 0, 2**20, per_layer=True),
     "qk_nope_head_dim": Field(("qk_nope_head_dim",), "int", 0, 2**20, per_layer=True),
-    "index_head_dim": _count("index_head_dim", "indexer_head_dim", "sparse_attention_config.sparse_index_dim", high=2**20),
+    "index_head_dim": _count(
+        "index_head_dim", "indexer_head_dim", "sparse_attention_config.sparse_index_dim", high=2**20
+    ),
     "index_kpool": _count("index_kpool"),
     "indexer_kv_heads": _count("indexer_kv_heads", high=2**20),
     "index_topk": _count("index_topk"),
@@ -112,19 +148,43 @@ FIELDS: dict[str, Field] = {
     "sparse_attention_freq": _list("sparse_attention_config.sparse_attention_freq"),
     # --- mixture of experts, draft heads ---
     "num_experts": Field(
-        ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "ffn_config.moe_num_experts", "moe.num_experts"),
+        (
+            "num_experts",
+            "num_local_experts",
+            "n_routed_experts",
+            "moe_num_experts",
+            "ffn_config.moe_num_experts",
+            "moe.num_experts",
+        ),
         "any",
     ),
     "num_experts_per_token": Field(
-        ("num_experts_per_tok", "top_k_experts", "moe_top_k", "moe_topk", "moe_k", "num_experts_per_token", "ffn_config.moe_top_k",
-         "moe.num_experts_per_tok"),
+        (
+            "num_experts_per_tok",
+            "top_k_experts",
+            "moe_top_k",
+            "moe_topk",
+            "moe_k",
+            "num_experts_per_token",
+            "ffn_config.moe_top_k",
+            "moe.num_experts_per_tok",
+        ),
         "any",
     ),  # fmt: skip
-    "moe_intermediate_size": Field(("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"), "any"),
-    "shared_expert_intermediate_size": Field(("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), "int", 0),
-    "num_shared_experts": Field(("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"), "any"),
+    "moe_intermediate_size": Field(
+        ("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"), "any"
+    ),
+    "shared_expert_intermediate_size": Field(
+        ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), "int", 0
+    ),
+    "num_shared_experts": Field(
+        ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"), "any"
+    ),
     "num_mtp_layers": Field(
-        ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules"), "int", 0, 1000
+        ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules"),
+        "int",
+        0,
+        1000,
     ),
     # --- context length ---
     "rope_scaling": Field(("rope_parameters", "rope_scaling"), "any", root=True),

@@ -63,9 +63,15 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
                 initial = dict(spot.initial)
             continue
         break
-    if not _states_layers(mapping) and known is not None and any(k in known.values or k in initial for k in LAYER_COUNTS):
+    if (
+        not _states_layers(mapping)
+        and known is not None
+        and any(k in known.values or k in initial for k in LAYER_COUNTS)
+    ):
         where = prefix.rstrip(".") or "num_hidden_layers"
-        said = "the file states no layer count; its geometry is what the class holds by default, not this checkpoint's own"
+        said = (
+            "the file states no layer count; its geometry is what the class holds by default, not this checkpoint's own"
+        )
         cautions.append(Caution("geometry-from-defaults", where, said))
     return _built(mapping, prefix, model_type, known, initial, cautions, seq2seq)
 
@@ -98,7 +104,9 @@ def _nested_key(mapping: Mapping[str, Any], class_key: str) -> str:
 
 
 def _holds_model(nested: Mapping[str, Any]) -> bool:
-    return _states_layers(nested) or any(isinstance(nested.get(k), Mapping) and _states_layers(nested[k]) for k in TEXT_KEYS)
+    return _states_layers(nested) or any(
+        isinstance(nested.get(k), Mapping) and _states_layers(nested[k]) for k in TEXT_KEYS
+    )
 
 
 def _states_layers(mapping: Mapping[str, Any]) -> bool:

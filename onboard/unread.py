@@ -54,7 +54,9 @@ def note_unread_keys(facts: Facts) -> None:
     """A caution for every stated key of the text model whose name hints at the cache and that no field spells."""
     for key in sorted(str(k) for k, v in facts.text.items() if v not in (None, False) and not _empty(v)):
         if _matters(key):
-            facts.caution("unread-key", key[:200], "no rule reads this key; if it changes what is kept, the layout here is wrong")
+            facts.caution(
+                "unread-key", key[:200], "no rule reads this key; if it changes what is kept, the layout here is wrong"
+            )
 
 
 def _matters(key: str) -> bool:

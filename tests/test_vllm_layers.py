@@ -66,7 +66,11 @@ def _planned(entry: dict[str, Any], name: str) -> Counter[Any]:
         elif kind == "ChunkedLocalAttentionSpec":
             key = ("chunked", *shape, spec["attention_chunk_size"])
         else:
-            key = {"MambaSpec": ("state",), "FullAttentionSpec": ("full", *shape), "CrossAttentionSpec": ("cross", *shape)}[kind]
+            key = {
+                "MambaSpec": ("state",),
+                "FullAttentionSpec": ("full", *shape),
+                "CrossAttentionSpec": ("cross", *shape),
+            }[kind]
         counts[key] += spec["layers"]
     return counts
 

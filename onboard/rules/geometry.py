@@ -34,7 +34,9 @@ def layer_for(facts: Facts, label: str, index: int) -> Layer:
             f"layer {index} is {label[:80]!r}, which no rule knows",
             path=f"{facts.path('layer_types')}[{index}]", value=label, hint="known: " + ", ".join(sorted(BUILDERS)),
         )  # fmt: skip
-    return Layer(tuple(spec for spec in builder(facts, index) if not (isinstance(spec, Heads) and spec.num_kv_heads == 0)))
+    return Layer(
+        tuple(spec for spec in builder(facts, index) if not (isinstance(spec, Heads) and spec.num_kv_heads == 0))
+    )
 
 
 def _full(facts: Facts, index: int) -> tuple[CacheSpec, ...]:

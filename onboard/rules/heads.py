@@ -47,7 +47,9 @@ def num_kv_heads(facts: Facts, index: int = 0) -> int:
         if "num_kv_heads" not in facts.used:
             facts.record("num_kv_heads", stated, "num_attention_heads (no num_key_value_heads)")
     elif stated == 0 and facts.origin("num_kv_heads") == "config" and not isinstance(facts.get("num_kv_heads"), tuple):
-        raise FieldInvalid("num_key_value_heads is 0", path=facts.path("num_kv_heads"), value=0, hint="correct the config")
+        raise FieldInvalid(
+            "num_key_value_heads is 0", path=facts.path("num_kv_heads"), value=0, hint="correct the config"
+        )
     return int(stated)
 
 

@@ -38,10 +38,14 @@ def runs_indexer(facts: Facts, index: int) -> bool:
         listed, path = facts.get("index_topk_pattern"), facts.path("index_topk_pattern")
     if listed is not None:
         if not isinstance(listed, (str, list, tuple)) or index >= len(listed):
-            raise FieldInvalid(f"{path} has no entry {index}", path=path, value=str(listed)[:200], hint="one entry a layer")
+            raise FieldInvalid(
+                f"{path} has no entry {index}", path=path, value=str(listed)[:200], hint="one entry a layer"
+            )
         word = listed[index]
         if word not in _WORDS:
-            raise FieldInvalid(f"{path}[{index}] is {word!r}", path=f"{path}[{index}]", value=str(word), hint="full or shared")
+            raise FieldInvalid(
+                f"{path}[{index}] is {word!r}", path=f"{path}[{index}]", value=str(word), hint="full or shared"
+            )
         return _WORDS[word]
     frequency = facts.get("index_topk_freq")
     if frequency is None:

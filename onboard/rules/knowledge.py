@@ -83,7 +83,9 @@ SLIDING_KV_FACTOR: Mapping[str, int] = {"mimo_v2_flash": 2}
 
 # Fields that stand in files of a type and that its class does not read.
 UNREAD: Mapping[str, frozenset[str]] = {
-    "mpt": frozenset({"num_kv_heads"}),  # configuration_mpt.py knows no attn_config.kv_n_heads: one KV head a query head
+    "mpt": frozenset(
+        {"num_kv_heads"}
+    ),  # configuration_mpt.py knows no attn_config.kv_n_heads: one KV head a query head
     "dots1": frozenset({"use_sliding_window"}),
     "gpt_neo": frozenset({"sliding_window"}),
     # self.head_dim = self.hidden_size // self.num_attention_heads, whatever the file states

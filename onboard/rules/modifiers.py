@@ -33,7 +33,9 @@ def _shared_tail(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     shared = []
     for index in range(len(own), len(layers)):
         if layers[index].kinds() not in source:
-            raise FieldInvalid(f"layer {index} shares a cache of a kind that no earlier layer has", path=path, value=count)
+            raise FieldInvalid(
+                f"layer {index} shares a cache of a kind that no earlier layer has", path=path, value=count
+            )
         shared.append(Layer((SharedWith(source[layers[index].kinds()]),)))
     return own + tuple(shared)
 
@@ -51,7 +53,9 @@ def _sharing_modes(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
         return layers
     if len(modes) != len(layers):
         raise LayerCountMismatch(
-            f"{len(modes)} sharing modes for {len(layers)} layers", path=facts.path("kv_sharing_modes"), value=len(modes)
+            f"{len(modes)} sharing modes for {len(layers)} layers",
+            path=facts.path("kv_sharing_modes"),
+            value=len(modes),
         )
     source: dict[tuple[str, ...], int] = {}
     result = []
@@ -63,7 +67,9 @@ def _sharing_modes(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
             result.append(Layer((SharedWith(source[layer.kinds()]),)))
         else:
             path = f"{facts.path('kv_sharing_modes')}[{index}]"
-            raise FieldInvalid(f"layer {index} reuses a cache of a kind that no earlier layer has", path=path, value=mode)
+            raise FieldInvalid(
+                f"layer {index} reuses a cache of a kind that no earlier layer has", path=path, value=mode
+            )
     return tuple(result)
 
 
@@ -82,7 +88,9 @@ def _source_layers(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
             result.append(layer)
             continue
         if sources[source] != source:
-            raise FieldInvalid(f"layer {index} reads layer {source}, which keeps no KV", path=f"{path}[{index}]", value=source)
+            raise FieldInvalid(
+                f"layer {index} reads layer {source}, which keeps no KV", path=f"{path}[{index}]", value=source
+            )
         result.append(Layer((SharedWith(source), *(c for c in layer.caches if isinstance(c, Indexer)))))
     return tuple(result)
 
