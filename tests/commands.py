@@ -1,0 +1,43 @@
+"""Run a console script as a user does: another process, another folder, and what it printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Done:
+    """Exit code and both streams; a traceback in either fails at once."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def run(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None, program: str = "onboard", stdin: str | None = None
+) -> Done:
+    """`onboard ...` (or `calc ...`) in `cwd`, without the network unless `env` says otherwise."""
+    base = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "ONBOARD"))}
+    environment = {**base, "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(cwd / ".cache")} if env is None else env
+    environment = {**environment, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::DeprecationWarning:onboard"}
+    start = f"import sys; sys.argv[0]={program!r}; from {program}.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, *arguments],
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False, input=stdin, errors="replace",
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr + done.stdout, done.stderr
+    assert "Defect:" not in done.stderr, done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
