@@ -95,6 +95,8 @@ FORMATS: dict[str, KvFormat] = {
             latent_of=lambda c, r: (c + r) // 2 + 8,
         ),
         KvFormat("nvfp4", _nvfp4, _VLLM | _SGL, (10, 0), element_bits=4),
+        KvFormat("fp4_mx_block16", _nvfp4, _SGL, element_bits=4),
+        KvFormat("mxfp8", lambda k, v: k + v + k // 32 + v // 32, _SGL, element_bits=8),
         KvFormat("nvfp4_4over6", _nvfp4, _VLLM, (10, 0), element_bits=4),
         KvFormat(
             "turboquant_k8v4", lambda k, v: _even(k + _bits(v, 4) + 4), _VLLM, (8, 0), exempt_ends=2, element_bits=6
@@ -141,7 +143,7 @@ FORMATS: dict[str, KvFormat] = {
 ALIASES: dict[str, str] = {
     "bfloat16": "bf16", "float16": "fp16", "f16": "fp16", "half": "fp16", "float32": "f32",
     "fp8": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "k8v4": "turboquant_k8v4", "tq3": "turboquant_3bit_nc",
-    "int8": "int8_per_token_head",
+    "int8": "int8_per_token_head", "fp4_e2m1": "fp4_mx_block16",
 }  # fmt: skip
 
 
