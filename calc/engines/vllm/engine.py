@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 from calc.cards import Card
@@ -42,7 +43,9 @@ KNOBS = frozenset(
         "mamba_block_size", "async_scheduling", "num_speculative_tokens", "max_loras", "max_lora_rank",
     }
 )  # fmt: skip
-_FOREIGN = tuple((f.name, f.default) for f in fields(Plan) if f.name not in SHARED | KNOBS)
+_FOREIGN = tuple(f.name for f in fields(Plan) if f.name not in SHARED | KNOBS)
+_foreign_values = attrgetter(*_FOREIGN)
+_FOREIGN_DEFAULTS = _foreign_values(Plan())
 
 
 class VllmEngine:
@@ -52,13 +55,8 @@ class VllmEngine:
     knobs = KNOBS
 
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
-        for name, default in _FOREIGN:
-            if getattr(plan, name) != default:
-                raise UnknownKnob(
-                    f"vLLM has no {name.replace('_', '-')}",
-                    path=f"--{name.replace('_', '-')}",
-                    value=getattr(plan, name),
-                )
+        if _foreign_values(plan) != _FOREIGN_DEFAULTS:
+            _refuse_foreign(plan)
         resolved = defaults.resolve(profile, plan, card, version)
         refused = before_loading(profile, resolved)
         return replace(resolved, reasons=resolved.reasons + refused) if refused else resolved
@@ -119,6 +117,14 @@ class VllmEngine:
         self, profile: Profile, resolved: Resolved, terms: tuple[Term, ...], cache: CachePlan
     ) -> tuple[Device, ...]:
         return ()
+
+
+def _refuse_foreign(plan: Plan) -> None:
+    for name, default in zip(_FOREIGN, _FOREIGN_DEFAULTS, strict=True):
+        value = getattr(plan, name)
+        if value != default:
+            option = name.replace("_", "-")
+            raise UnknownKnob(f"vLLM has no {option}", path=f"--{option}", value=value, hint="leave it out")
 
 
 def layout_of(profile: Profile, resolved: Resolved) -> Layout:

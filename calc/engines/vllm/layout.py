@@ -91,7 +91,7 @@ class Layout:
 
     def smallest_block(self, length: int) -> int:
         """The smallest group's block; a state of mode none has one block for the whole length."""
-        return min((g.page.block or length for g in self.groups), default=0)
+        return min([row.block or length for row in self.rows], default=0)
 
 
 def build_layout(req: Request) -> Layout:

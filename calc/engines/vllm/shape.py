@@ -72,6 +72,7 @@ def _shape(profile: Profile) -> Shape:
     )
 
 
+MOST_REMEMBERED = 4096
 _MEMO: dict[int, tuple[weakref.ref[Profile], dict[Any, Any]]] = {}
 
 
@@ -89,9 +90,12 @@ def memo(profile: Profile) -> dict[Any, Any]:
 def remembered(profile: Profile, key: Any, make: Callable[[], T]) -> T:
     """`make()`, once for this profile and key."""
     store = memo(profile)
-    if key not in store:
-        store[key] = make()
-    value: T = store[key]
+    try:
+        value: T = store[key]
+    except KeyError:
+        if len(store) >= MOST_REMEMBERED:
+            store.clear()
+        value = store[key] = make()
     return value
 
 
