@@ -12,6 +12,7 @@ from onboard.facts import Facts
 from onboard.profile import Profile, SourceRef, WeightVariant
 from onboard.quantization import record_quantization
 from onboard.rules import Derived, derive_layers
+from onboard.rules.drafters import record_draft
 from onboard.rules.knowledge import UNREAD
 from onboard.serving_facts import record_serving_facts
 from onboard.text_model import TextConfig, text_config
@@ -45,6 +46,7 @@ def derive(
         facts = _facts(config, text)
         derived = derive_layers(facts)
         note_defaults(facts)
+        record_draft(facts)
         for name in SCALARS:
             facts.find(name)
         record_max_model_len(facts, tokenizer_config)

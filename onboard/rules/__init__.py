@@ -26,6 +26,7 @@ class Derived:
 def derive_layers(facts: Facts) -> Derived:
     """Layers of a text model. Raises a Refusal that names the field where any layer is not understood."""
     from onboard.rules.counts import layer_count
+    from onboard.rules.drafters import attends
     from onboard.rules.encoders import keeps_nothing
     from onboard.rules.geometry import layer_for
     from onboard.rules.loops import unroll
@@ -33,6 +34,8 @@ def derive_layers(facts: Facts) -> Derived:
     from onboard.rules.mtp import mtp_layers
     from onboard.rules.patterns import labels
 
+    if not attends(facts):
+        return Derived((), ())
     if keeps_nothing(facts):
         return Derived(tuple(Layer() for _ in range(layer_count(facts))), ())
     names = labels(facts)

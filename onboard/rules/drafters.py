@@ -25,6 +25,7 @@ class DraftMark:
     shares: tuple[str, ...]
     keys: tuple[str, ...] = ()
     architecture: str = ""
+    attends: bool = True  # whether it has attention layers of its own
 
     def fits(self, config: Mapping[str, Any]) -> bool:
         if self.keys and all(_at(config, key) is not None for key in self.keys):
@@ -44,17 +45,33 @@ DRAFT_MARKS: tuple[DraftMark, ...] = (
     DraftMark("eagle3", (EMBEDDINGS,), keys=("draft_vocab_size",)),
     DraftMark("eagle", (EMBEDDINGS, HEAD), architecture="eagle"),
     DraftMark("assistant", (EMBEDDINGS, KV_CACHE), keys=("backbone_hidden_size",), architecture="assistantfor"),
-    DraftMark("medusa", (), keys=("medusa_num_heads",), architecture="medusa"),
-    DraftMark("mlp_speculator", (), keys=("n_predict", "inner_dim"), architecture="mlpspeculator"),
+    DraftMark("medusa", (), keys=("medusa_num_heads",), architecture="medusa", attends=False),
+    DraftMark("mlp_speculator", (), keys=("n_predict", "inner_dim"), architecture="mlpspeculator", attends=False),
 )
 
 # vLLM tells a draft by its repository's name where the config is an ordinary model's (config/speculative.py).
 NAME_MARKS: tuple[tuple[str, str], ...] = (("eagle3", "eagle3"), ("eagle-", "eagle"), ("dflash", "dflash"))
 
 
+def draft_mark(facts: Facts) -> DraftMark | None:
+    """What kind of draft the config is, None for a model of its own."""
+    return next((mark for mark in DRAFT_MARKS if mark.fits(facts.root)), None)
+
+
+def attends(facts: Facts) -> bool:
+    """Whether the config has attention layers at all; a caution says so where a draft is heads on its target alone."""
+    mark = draft_mark(facts)
+    if mark is None or mark.attends:
+        return True
+    facts.caution(
+        "no-cache", "architectures", f"a {mark.method} draft is output heads on its target and keeps no cache"
+    )
+    return False
+
+
 def record_draft(facts: Facts) -> None:
     """Note what kind of draft the config is, if it is one."""
-    mark = next((mark for mark in DRAFT_MARKS if mark.fits(facts.root)), None)
+    mark = draft_mark(facts)
     if mark is None:
         return
     where = "architectures, or keys that only such drafts have"

@@ -8,6 +8,8 @@ from onboard.layers import Layer
 from onboard.rules.counts import pairs_attention_and_mlp
 from onboard.rules.nested import nested_int
 
+MAX_LAYERS = 100_000  # as for num_hidden_layers; a config that asks for more is no real one
+
 
 def unroll(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """The stack with one layer for every pass that keeps its own cache; later passes stand at the end."""
@@ -21,6 +23,9 @@ def _again(facts: Facts, layers: tuple[Layer, ...], start: int, end: int, passes
         raise FieldInvalid(
             f"the loop runs from layer {start} to {end} of {len(layers)}", path=facts.prefix + path, value=end
         )
+    total = len(layers) + (end - start) * (passes - 1)
+    if total > MAX_LAYERS:
+        raise FieldInvalid(f"the loops make {total} layers of {len(layers)}", path=facts.prefix + path, value=passes)
     facts.record("loop_passes_kept", passes, path)
     return layers + layers[start:end] * (passes - 1)
 
