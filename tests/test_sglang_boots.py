@@ -7,7 +7,7 @@ sizes, the window split, and that one budget explains every ratio and dtype trie
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ ROWS: list[dict[str, Any]] = DATA["rows"]
 PLAN = ("engine", "card", "tensor_parallel_size", "kv_cache_dtype", "swa_full_tokens_ratio", "mem_fraction_static")
 
 
-@lru_cache(maxsize=None)
+@cache
 def profile(name: str) -> Profile:
     return derive(DATA["configs"][name], model_id=name, source=SourceRef(kind="file", name=name))
 

@@ -27,7 +27,7 @@ CARDS = {
     "h200": 143771,
     "b200": 183359,
 }
-# card -> chunk, decode max_bs (below TP 4, from TP 4), fractions at TP 1, 2, 4, 8, DeepSeek-V3 at TP 8, a 7B VLM at TP 1
+# card -> chunk, decode max_bs (below TP 4, from TP 4), fractions at TP 1, 2, 4, 8, DeepSeek-V3 at TP 8, 7B VLM at TP 1
 PRINTED = {
     "t4": (2048, (8, 8), (0.735, 0.727, 0.710, 0.677), None, 0.679),
     "24gb": (4096, (48, 160), (0.704, 0.698, 0.679, 0.658), 0.612, 0.646),
@@ -37,16 +37,20 @@ PRINTED = {
     "h100": (8192, (256, 512), (0.830, 0.828, 0.819, 0.812), 0.799, 0.749),
     "h200": (8192, (256, 512), (0.903, 0.902, 0.897, 0.893), 0.886, 0.813),
     "b200": (16384, (512, 512), (0.854, 0.853, 0.852, 0.849), 0.844, 0.768),
-}  # fmt: skip
+}
 VLM_7B = (24, 1280)  # Qwen2.5-VL names no num_hidden_layers, so 24 is taken
 
 
 def load(card: str, tp: int, **changes: object) -> Load:
     chunk, max_bs = tier(NEWEST, CARDS[card], tp)
     known: dict[str, object] = {
-        "card_mib": CARDS[card], "tp": tp, "pp": 1, "chunk": chunk, "decode_max_bs": max_bs,
+        "card_mib": CARDS[card],
+        "tp": tp,
+        "pp": 1,
+        "chunk": chunk,
+        "decode_max_bs": max_bs,
         "num_prefill_graphs": len(prefill_graph_sizes(chunk)),
-    }  # fmt: skip
+    }
     return Load(**{**known, **changes})  # type: ignore[arg-type]
 
 
@@ -134,6 +138,11 @@ def test_versions_without_rules_are_refused(text: str) -> None:
 
 def test_a_version_uses_the_newest_rules_that_are_not_newer() -> None:
     assert [rules_for(v).first for v in ((0, 5, 1), (0, 5, 2), (0, 5, 8), (0, 5, 14), (0, 5, 22), (0, 6, 0))] == [
-        (0, 4, 9), (0, 5, 2), (0, 5, 2), (0, 5, 9), (0, 5, 15), (0, 5, 23),
-    ]  # fmt: skip
+        (0, 4, 9),
+        (0, 5, 2),
+        (0, 5, 2),
+        (0, 5, 9),
+        (0, 5, 15),
+        (0, 5, 23),
+    ]
     assert [r.first for r in RULES] == sorted(r.first for r in RULES)

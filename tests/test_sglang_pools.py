@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ LOW_TRUST = ("inclusionAI__Ling-1T", "microsoft__Phi-3-small-8k-instruct", "tenc
 NO_ANSWER = ("sgl-project__DeepSeek-V4-Flash-FP8",)  # the run itself failed on its config class
 
 
-@lru_cache(maxsize=None)
+@cache
 def small_profile(name: str) -> Profile:
     return derive(SMALL[name]["config"], model_id=name, source=SourceRef(kind="file", name=name))
 
@@ -52,9 +52,12 @@ def answer(run: dict[str, Any]) -> dict[str, Any]:
     if "parts" in pool:
         parts = pool["parts"]
         found["parts"] = {
-            "window": parts["swa_kv_pool"], "compressed_4": parts["c4_kv_pool"], "compressed_128": parts["c128_kv_pool"],
-            "indexer": parts["index_pools"], "state": parts["compress_state_pools"] + parts["indexer_compress_state_pools"],
-        }  # fmt: skip
+            "window": parts["swa_kv_pool"],
+            "compressed_4": parts["c4_kv_pool"],
+            "compressed_128": parts["c128_kv_pool"],
+            "indexer": parts["index_pools"],
+            "state": parts["compress_state_pools"] + parts["indexer_compress_state_pools"],
+        }
         return found
     for name, key in (("full", "full_kv_pool"), ("window", "swa_kv_pool")):
         if key in pool:

@@ -1,7 +1,8 @@
 """Terms outside the cache, and the budget that weights and pools share.
 
 Source: mem_cache/kv_cache_configurator.py _profile_available_bytes (0.5.23). Memory that is free before the weights are
-loaded is learned from boots: on RTX 3090s at TP 2 it is 22.82 to 22.91 GiB of 23.58, at TP 1 about 23.1 of 23.5.
+loaded is learned from boots: on RTX 3090s at TP 2 it is 22.82 to 22.91 GiB of 23.58, at TP 1 about 23.1 of 23.5, on a
+GB10, where the operating system shares it, 112.1 of 121.69.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from onboard.errors import WeightsUnknown
 from onboard.profile import Profile
 
 GIB = 2**30
-# GiB that the CUDA context and collectives take before weights: (low, used, high), one card and several.
-BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.80), "several": (0.60, 0.71, 0.90)}
+# GiB taken before weights, by the CUDA context and collectives: (low, used, high), on one card, on several, on one
+# whose memory the operating system shares.
+BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.80), "several": (0.60, 0.71, 0.90), "unified": (4.0, 9.6, 20.0)}
 
 
 def before_weights_bytes(resolved: Resolved, column: int = 1) -> int:
     """Bytes taken on each card before weights are loaded."""
     several = resolved.plan.tensor_parallel_size * resolved.plan.pipeline_parallel_size > 1
-    return round(BEFORE_WEIGHTS["several" if several else "one"][column] * GIB)
+    kind = "unified" if resolved.card.kind == "unified" else "several" if several else "one"
+    return round(BEFORE_WEIGHTS[kind][column] * GIB)
 
 
 def budget_bytes(resolved: Resolved, settings: Settings) -> int:

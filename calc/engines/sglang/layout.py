@@ -99,7 +99,7 @@ def heads_row(spec: Heads, how: How) -> Row:
 
 
 def latent_row(spec: LatentAttention, how: How, *, sparse: bool) -> Row:
-    """One layer's latent row, whole on every card. Beside an indexer fp8_e4m3 rows may carry scales, rope at two bytes."""
+    """One layer's latent row, whole on every card. Beside an indexer fp8_e4m3 rows may hold scales and wide rope."""
     width = spec.latent_dim + spec.rope_dim
     if how.kv.element_bits == 4:
         return Row(1, width // 2 + width // _FP4_BLOCK)

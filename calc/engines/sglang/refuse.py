@@ -126,7 +126,7 @@ def pool_reasons(
     elif settings.hybrid_swa and rules.swa == "direct" and model.full_cell and not sized.window_capped:
         floor = (model.window or 0) + settings.page_size
         if model.window is not None and floor >= sized.tokens.window:
-            text = f"the window pool holds {sized.tokens.window} tokens; prefill needs more than {floor} (window + page)"
+            text = f"the window pool holds {sized.tokens.window} tokens; prefill needs over {floor} (window + page)"
             reasons.append(Reason("window_pool", text))
     return tuple(reasons)
 
