@@ -37,6 +37,7 @@ def setup_from(anchor: Anchor) -> Setup | None:
     version = version_of(anchor.version)
     draft = str(flags.get("speculative", "")) or str(flags.get("drafter", ""))
     length = flags.get("max_model_len") or 0
+    card = anchor_card(anchor)
     return Setup(
         engine="vllm",
         version=version,
@@ -59,7 +60,8 @@ def setup_from(anchor: Anchor) -> Setup | None:
         graph_capture=int(flags.get("cudagraph_max_capture", 0)),
         graph_estimate=flags.get("cuda_graph_estimate"),
         link=anchor.link,
-        compute_capability=_capability(anchor.card),
+        datacentre=card is not None and card.kind == "datacentre",
+        compute_capability=card.compute_capability if card is not None else (0, 0),
     )
 
 
@@ -75,7 +77,8 @@ def measured(anchor: Anchor, setup: Setup) -> Measured:
     if activation is not None and setup.version >= (0, 26) and not setup.v0:
         estimate = _get(printed, "graph_estimate_gib")
         activation = None if estimate is None else activation - estimate
-    graphs = _get(printed, "graph_gib")
+    # where the engine subtracts its own estimate, that estimate is what the budget loses
+    graphs = _get(printed, "graph_estimate_gib" if estimate_is_subtracted(setup) else "graph_gib")
     return Measured(
         activation=activation,
         runtime=_get(printed, "non_torch_gib"),
@@ -98,11 +101,6 @@ def _residual(anchor: Anchor) -> float | None:
     return float(utilisation) * total - weights - available
 
 
-def counts_estimate(setup: Setup) -> bool:
-    """Whether the residual of a boot holds the graphs' estimate."""
-    return estimate_is_subtracted(setup)
-
-
 def version_of(text: str) -> tuple[int, ...]:
     """ "0.20.2" -> (0, 20, 2)."""
     return tuple(int(p) for p in text.split(".") if p.isdigit())
@@ -113,13 +111,9 @@ def _get(printed: object, name: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _capability(card: str) -> tuple[int, int]:
-    return load_card(card).compute_capability if card in card_names() else (0, 0)
-
-
 def anchor_card(anchor: Anchor) -> Card | None:
     """The card of an anchor where the database has it."""
     return load_card(anchor.card) if anchor.card in card_names() else None
 
 
-__all__ = ["GIB", "Measured", "anchor_card", "counts_estimate", "measured", "setup_from", "version_of"]
+__all__ = ["GIB", "Measured", "anchor_card", "measured", "setup_from", "version_of"]

@@ -10,6 +10,7 @@ from calc.calibration import Calibration, Record
 from calc.units import GIB
 
 SIZE, PAD = 460, 56
+FONT = 'font-family="sans-serif" font-size="12"'
 COLOURS = {
     "reserved": "#7b3294",
     "kv_available": "#2c7bb6",
@@ -23,7 +24,7 @@ def draw(found: Calibration) -> str:
     """The whole SVG: two panels and a legend. Each point says its anchor when pointed at."""
     shown = [r for r in found.records if r.quantity in COLOURS]
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * SIZE + 60}" height="{SIZE + 60}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * SIZE + 60}" height="{SIZE + 60}" {FONT}>',
         '<rect width="100%" height="100%" fill="white"/>',
         *_scatter([r for r in shown if r.quantity != "kv_available"]),
         *_strips(shown),
@@ -85,13 +86,17 @@ def _strips(records: Sequence[Record]) -> list[str]:
 
 
 def _frame(left: float) -> str:
-    return f'<rect x="{left + PAD}" y="{PAD}" width="{SIZE - 2 * PAD}" height="{SIZE - 2 * PAD}" fill="none" stroke="#444"/>'
+    side = SIZE - 2 * PAD
+    return f'<rect x="{left + PAD}" y="{PAD}" width="{side}" height="{side}" fill="none" stroke="#444"/>'
 
 
 def _dot(x: float, y: float, r: Record) -> str:
-    fill = "none" if not r.covered else COLOURS[r.quantity]
-    words = f"{r.id} {r.model} {r.quantity}: predicted {r.predicted_bytes / GIB:.2f}, measured {r.measured_bytes / GIB:.2f} GiB"
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{COLOURS[r.quantity]}" fill-opacity="0.6"><title>{escape(words)}</title></circle>'
+    """A point, hollow where the band missed, that names its anchor when pointed at."""
+    colour = COLOURS[r.quantity]
+    paint = f'fill="{colour if r.covered else "none"}" stroke="{colour}" fill-opacity="0.6"'
+    sizes = f"predicted {r.predicted_bytes / GIB:.2f}, measured {r.measured_bytes / GIB:.2f} GiB"
+    words = escape(f"{r.id} {r.model} {r.quantity}: {sizes}")
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {paint}><title>{words}</title></circle>'
 
 
 def _legend() -> list[str]:

@@ -52,7 +52,8 @@ def accuracy_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         misses = [abs(r.residual_bytes) / GIB for r in records]
         rows.append(
             [name, str(len(records)), f"{sum(misses) / len(misses):.3f}", f"{max(misses):.2f}",
-             *(f"{within(records, b)}/{len(records)}" for b in BANDS), f"{100 * coverage(records)['coverage_90']:.0f} %"]
+             *(f"{within(records, b)}/{len(records)}" for b in BANDS),
+             f"{100 * coverage(records)['coverage_90']:.0f} %"]
         )  # fmt: skip
     return header, rows
 

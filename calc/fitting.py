@@ -17,16 +17,17 @@ from statistics import median
 from calc.anchors import Measured, measured, setup_from
 from calc.estimates import activation as act
 from calc.estimates import runtime
-from calc.estimates.classes import ABSOLUTE, PRIOR_GIB, WEIGHT, class_of
+from calc.estimates.classes import FLOOR_GIB, PRIOR_GIB, WEIGHT, class_of
 from calc.estimates.fit import GIB, PRIORS, Fit
-from calc.estimates.graphs import SCALES, estimate_is_subtracted, graphs
+from calc.estimates.graphs import FLOOR_GIB as LEAST_GRAPHS
+from calc.estimates.graphs import SCALES, graphs
+from calc.estimates.intervals import TAIL, at
 from calc.estimates.reserve import Estimate, encoder_part, estimate
 from calc.estimates.setup import Setup
 from onboard.anchor_file import Anchor
 
 RIDGE = 0.02  # GiB^2 of imaginary evidence per relative squared step away from a constant's source
 HUBER_GIB = 0.05  # beyond this a residual counts linearly: an outlier moves nothing far
-LEVEL = 0.90
 CAP = 4.0
 MIN_ANCHORS = 4  # for a model's own correction, and for "calibrated" (the specification's rule)
 MODEL_WEIGHT = 4.0  # imaginary boots without error that a model's correction is drawn toward
@@ -76,7 +77,9 @@ def left_out(boots: Sequence[Boot]) -> dict[str, tuple[Boot, Estimate]]:
 
 
 def residuals(boot: Boot, guess: Estimate) -> dict[str, float]:
-    """Measured minus predicted in GiB, for each term the anchor measured."""
+    """Measured minus predicted in GiB, for each term the anchor measured; for the graphs, as a share of the
+    prediction.
+    """
     m, found = boot.measured, {}
     text = not boot.setup.encoder
     if m.activation is not None:
@@ -84,7 +87,7 @@ def residuals(boot: Boot, guess: Estimate) -> dict[str, float]:
     if m.runtime is not None:
         found["runtime"] = m.runtime - guess.runtime.bytes / GIB
     if m.graphs is not None and not boot.setup.eager:
-        found["cuda_graphs"] = m.graphs - guess.graphs.bytes / GIB
+        found["cuda_graphs"] = m.graphs / (guess.graphs.bytes / GIB) - 1
     if m.residual is not None:
         found["reserve"] = m.residual - guess.inside / GIB
     return found
@@ -107,11 +110,14 @@ def spread_of(pairs: Iterable[tuple[Boot, Estimate]]) -> dict[str, dict[str, lis
         scales = {name: _scale(PRIOR_GIB[name][term], [(t, v) for c, t, v in rows if c == name]) for name in PRIOR_GIB}
         shape = _shape([v / scales[c] for c, _, v in rows], [_share(rows, t) for _, t, _ in rows])
         for name, scale in scales.items():
-            spreads[name][term] = [round(scale * z, 4) for z in shape]
-    for term, half in ABSOLUTE.items():
-        for name in spreads:
-            spreads[name][term] = [round(half * (2 * i / (QUANTILES - 1) - 1) / LEVEL, 4) for i in range(QUANTILES)]
+            spreads[name][term] = [round(z, 4) for z in _no_narrower([scale * z for z in shape], FLOOR_GIB[term])]
     return spreads
+
+
+def _no_narrower(shape: list[float], floor: float) -> list[float]:
+    """The shape, stretched where its 90 % band is narrower than the floor each way."""
+    reach = at(shape, 1 - TAIL)
+    return [z * floor / reach for z in shape] if 0 < reach < floor else shape
 
 
 def _scale(prior: float, rows: Sequence[tuple[str, float]]) -> float:
@@ -129,13 +135,15 @@ def _scale(prior: float, rows: Sequence[tuple[str, float]]) -> float:
 
 
 def _shape(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Weighted quantiles with one imaginary value beyond either end (the finite-sample correction); monotone, 0
-    inside.
+    """Weighted quantiles, mirrored (the sign of few residuals proves nothing), with one imaginary value beyond either
+    end
+    (the finite-sample correction). Monotone, 0 inside.
     """
     if not values:
         return [4.0 * (i / (QUANTILES - 1) - 0.5) for i in range(QUANTILES)]
-    order = sorted(zip(values, weights, strict=True))
-    unit = sum(weights) / len(weights)
+    both = [*zip(values, weights, strict=True), *((-v, w) for v, w in zip(values, weights, strict=True))]
+    order = sorted(both)
+    unit = 2 * sum(weights) / len(weights)
     low, high = order[0][0], order[-1][0]
     points = [(low - 0.5 * abs(low) - 0.5, unit / 2), *order, (high + 0.5 * abs(high) + 0.5, unit / 2)]
     whole = sum(w for _, w in points)
@@ -271,9 +279,8 @@ def _graph_scales(boots: Sequence[Boot], fit: Fit) -> dict[str, float]:
             ):
                 continue
             plain = graphs(b.setup, Fit(constants=fit.constants, graphs={name: 1.0})).bytes / GIB
-            printed = b.anchor.printed.get("graph_estimate_gib") if estimate_is_subtracted(b.setup) else None
-            if plain > 0.05:
-                threads[b.thread].append((printed if printed is not None else b.measured.graphs) / plain)
+            if plain > 2 * LEAST_GRAPHS:
+                threads[b.thread].append((b.measured.graphs - LEAST_GRAPHS) / (plain - LEAST_GRAPHS))
         middle = [median(v) for v in threads.values()]
         scales[name] = round((sum(middle) + 3 * prior) / (len(middle) + 3), 4)
     return scales

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.specification_flags import CARDS, FLAGS, PEAK_MIB, VERSIONS
+from tools.specification_flags import CARDS, FLAGS, PATCHED, PEAK_MIB, VERSIONS
 
 CARD_NAMES = (
     ("GB10", "dgx-spark"), ("Strix Halo", "strix-halo-128gb"), ("8060S", "strix-halo-128gb"), ("H100 NVL", "h100-nvl-94gb"), ("H100", "h100-80gb"),
@@ -228,12 +228,15 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
     pinned = next((v for words, v in NIGHTLIES.items() if words in engine), None)
     nominal = row.get("vram_gib") in (24, 32, 80, 40, 15)
     version = VERSIONS.get(ident) or pinned or version_of(engine)
+    patched = PATCHED.get(flags.get("kv_cache_dtype", "")) if row["thread"] == "club-3090" else None
+    if patched:
+        version = patched[0]
     return clean({
         "id": ident, "set": "specification" if row.get("specification_row") else "boots", "engine": name, "version": version,
         "version_text": engine, "v0": True if "(V0)" in engine else None, "card": CARDS.get(ident) or card_of(gpu), "product": gpu or None,
         "link": link_of(gpu, engine, "unified" in gpu), "model": row["model"], "weights": row.get("weights"), "flags": flags,
         "how": clean({"max_num_batched_tokens": "compose file" if "max_num_batched_tokens" in extra else None,
-                      "version": "from the date and the compose file's image" if ident in VERSIONS or pinned else None,
+                      "version": patched[1] if patched else "from the date and the compose file's image" if ident in VERSIONS or pinned or patched else None,
                       "total_gib": "nominal" if nominal else None,
                       "measured_peak_gib": "unit in the source is GB; its own headers give MiB / 1000" if row["kind"] == "club3090_peak" else None})
                or None,

@@ -45,9 +45,15 @@ FLAGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 
+# Builds with patches whose rules a later release has: the release stands for them.
+PATCHED = {
+    "int8_per_token_head": ("0.25.1", "a nightly of 0.20.2 with PR 40391, whose padded pages 0.25 has"),
+    "turboquant_3bit_nc": ("0.20.1", "a nightly with the Genesis patches, whose KV format 0.20 has"),
+}
+
 # The nightly that a row was measured on, from its date and its compose file's image, as the release it precedes.
 VERSIONS: dict[str, str] = {
-    "d08": "0.19.2", "d09": "0.19.2", "d10": "0.19.2", "d11": "0.19.2", "d15": "0.20.1", "d16": "0.20.1",
+    "d08": "0.19.2", "d09": "0.20.1", "d10": "0.19.2", "d11": "0.19.2", "d15": "0.20.1", "d16": "0.20.1",
     "d12": "0.20.1", "d13": "0.20.1", "d14": "0.20.1", "d17": "0.20.1", "d18": "0.20.1", "d23": "0.22.0",
     "d01": "0.20.2", "d06": "0.20.2", "d07": "0.20.2", "d19": "0.21.0", "d20": "0.21.0",
 }  # fmt: skip

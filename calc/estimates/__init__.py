@@ -96,7 +96,7 @@ def _others(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
 
 
 def _term(name: str, part: Part, setup: Setup, fit: Fit, *, inside: bool = True, more: str = "") -> Term:
-    low, high = band(setup, name, fit) if part.bytes else (0.0, 0.0)
+    low, high = band(setup, name, part.bytes, fit) if part.bytes else (0.0, 0.0)
     rule = part.rule + (f" ({more})" if more else "")
     return Term(
         name=name,

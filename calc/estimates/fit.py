@@ -93,7 +93,7 @@ def fit_text(fit: Fit) -> str:
     """The text of `calibration/fit.json`: one line a list, so that a new fit is a readable diff."""
     data = fit_to_json(fit)
     spreads = data.pop("spreads")
-    lines = json.dumps(data, indent=1).rstrip("}\n").rstrip()
+    lines = json.dumps(data, indent=1).removesuffix("\n}")
     rows = [
         f"  {json.dumps(name)}: {{\n"
         + ",\n".join(f"   {json.dumps(t)}: {json.dumps(v)}" for t, v in terms.items())

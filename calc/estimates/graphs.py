@@ -13,7 +13,7 @@ from calc.estimates.fit import GIB, Fit
 from calc.estimates.setup import Setup
 
 MAX_CAPTURE = 512  # vllm/config: the largest default capture size; twice max_num_seqs where that is smaller
-FLOOR_GIB = 0.03
+FLOOR_GIB = 0.05  # captures of 4 to 16 tokens: 0.03 to 0.06 GiB
 V0_GIB = 0.28  # capture up to 256 sequences
 TO_0_10_GIB = 0.93
 SCALES = (
@@ -62,8 +62,8 @@ def graphs(setup: Setup, fit: Fit) -> Part:
             words += " + 0.55 MLA"
     name, prior = next((n, p) for low, n, p in SCALES if setup.version >= low)
     scale = fit.graphs.get(name, prior)
-    size = max(FLOOR_GIB, whole * share * scale)
-    rule = f"{words} x {capture_size(setup)}/{MAX_CAPTURE} captured x {scale:.2f}"
+    size = FLOOR_GIB + whole * share * scale
+    rule = f"{words} x {capture_size(setup)}/{MAX_CAPTURE} captured x {scale:.2f} + {FLOOR_GIB}"
     if setup.sparse and setup.version >= (0, 18):
         size += SPARSE_GIB
         rule += f" + {SPARSE_GIB} sparse attention"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calc.estimates.classes import ABSOLUTE, PRIOR_GIB, class_of
+from calc.estimates.classes import CONTEXT_GIB, PRIOR_GIB, class_of
 from calc.estimates.fit import GIB, Fit, load_fit
 from calc.estimates.setup import Setup, setup_of
 from calc.estimates.tables import ENCODERS
@@ -26,17 +26,20 @@ def quantiles(setup: Setup, term: str, fit: Fit) -> Sequence[float]:
     found = fit.spreads.get(name, {}).get(term)
     if found:
         return found
-    half = 2.2 * (ABSOLUTE.get(term) or PRIOR_GIB[name][term])
+    half = 2.2 * PRIOR_GIB[name][term]
     return (-half, 0.0, half)
 
 
-def band(setup: Setup, term: str, fit: Fit) -> tuple[float, float]:
-    """Offsets in bytes from the estimate to its low and high; low <= 0 <= high."""
+def band(setup: Setup, term: str, size: float, fit: Fit) -> tuple[float, float]:
+    """Offsets in bytes from an estimate of `size` bytes to its low and high; low <= 0 <= high."""
+    if term == "context":
+        return CONTEXT_GIB[0] * GIB, CONTEXT_GIB[1] * GIB
     if term == "encoder":
         entry = ENCODERS[setup.encoder]
         return (entry.low - entry.gib) * GIB, (entry.high - entry.gib) * GIB
     values = quantiles(setup, term, fit)
-    return min(0.0, at(values, TAIL)) * GIB, max(0.0, at(values, 1 - TAIL)) * GIB
+    unit = size if term == "cuda_graphs" else GIB
+    return min(0.0, at(values, TAIL)) * unit, max(0.0, at(values, 1 - TAIL)) * unit
 
 
 def at(values: Sequence[float], share: float) -> float:

@@ -45,7 +45,7 @@ def suggestions(setup: Setup, fit: Fit) -> tuple[str, ...]:
         )
     if setup.encoder and now.encoder.bytes > WORTH_GIB * GIB:
         found.append(
-            f"language_model_only frees {now.encoder.bytes / GIB:.1f} GiB of the encoder's profile run, besides its weights"
+            f"language_model_only frees {now.encoder.bytes / GIB:.1f} GiB of the encoder's profile run, and its weights"
         )
     return tuple(found)
 
@@ -77,6 +77,6 @@ def _tokens(setup: Setup, fit: Fit, now: Estimate, sampler_binds: bool) -> list[
 def _tensor_parallel(setup: Setup, sampler_binds: bool) -> list[str]:
     if sampler_binds and not setup.pooling:
         return [
-            "raising tensor_parallel_size does not lower the activation peak: each card samples over all of the vocabulary"
+            "raising tensor_parallel_size does not lower the activation peak: each card samples the whole vocabulary"
         ]
     return []

@@ -26,9 +26,13 @@ TABLE: dict[str, dict[int, float]] = {
     "pipeline": {1: 0.07},
 }
 
-# GiB outside the budget. CUDA context: 78.68 of 79.19 GiB free before vLLM starts (H100 logs).
-CONTEXT_GIB = 0.42
-NCCL_GIB = 0.1  # buffers taken before the first snapshot since that snapshot moved behind NCCL's start
+# GiB outside the budget. The CUDA context grows with the number of SMs: an H100 (132) shows 78.68 of 79.19 GiB free
+# before
+# vLLM starts; a consumer card has 60 to 80 % of them. NCCL's buffers are taken before the first snapshot since that
+# snapshot moved behind NCCL's start; their size is what TP 2 added to V0's non-torch figure on PCIe (0.28 against
+# 0.05).
+CONTEXT_GIB = {True: 0.5, False: 0.32}
+NCCL_GIB = 0.23
 FLASHINFER_BYTES = 394 * 2**20  # VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE, allocated when the backend builds its metadata
 
 
@@ -68,7 +72,7 @@ def inside(setup: Setup, fit: Fit) -> Part:
 
 def outside(setup: Setup, fit: Fit) -> Part:
     """The CUDA context and what is allocated after the budget was sized."""
-    size = fit.runtime.get("context", CONTEXT_GIB) * GIB
+    size = CONTEXT_GIB[setup.datacentre] * GIB
     rule = f"CUDA context {size / GIB:.2f} GiB"
     if setup.tp > 1:
         size += NCCL_GIB * GIB

@@ -60,6 +60,7 @@ class Setup:
     )
     # --- the card ---
     link: str = "pcie"  # pcie, nvlink, unified, rocm
+    datacentre: bool = False
     compute_capability: tuple[int, int] = (0, 0)
 
     @property
@@ -110,6 +111,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         max_loras=plan.max_loras or 0,
         v0=resolved.engine == "vllm" and resolved.version < (0, 9),
         link=link_of(resolved.card.kind, resolved.card.nvlink, resolved.card.product),
+        datacentre=resolved.card.kind == "datacentre",
         compute_capability=resolved.card.compute_capability,
     )
 
@@ -146,7 +148,8 @@ def geometry_fields(geometry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _widest(value: Any) -> int:
-    """The widest MLP where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's class, BLOOM
+    """The widest MLP where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's class,
+    BLOOM
     and Falcon then take four times the hidden size).
     """
     if value is None:

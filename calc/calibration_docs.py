@@ -1,0 +1,128 @@
+"""Calibration -> docs/accuracy.md: what the figures are worth, where errors come from, the specification's table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+
+from calc.calibration import Calibration, Record, summary, within
+from calc.calibration_report import accuracy_table, status_table
+from calc.units import GIB
+from onboard.anchor_file import Anchor
+
+# The specification's own "sources of error" table, as its page prints it.
+THEIRS = (
+    ("Activation coefficient empirical fit", "±0.5 GB"),
+    ("Cudagraph capture variance", "±0.3 GB"),
+    ("FlashInfer workspace per card", "±0.1 GB"),
+    ("Driver/allocator overhead (cross-rig)", "±0.5 GB"),
+    ("PagedAttention fragmentation", "<4% of KV pool"),
+    ("K=V tying detection (if missed)", "2x KV pool"),
+    ("Wrong growing-layer count", "3-6x KV pool"),
+)
+
+
+HEAD = """# What the estimates are worth
+
+Written by `calc calibration --write-docs docs/accuracy.md` from the anchors in `calibration/`, not by hand.
+Every figure is a prediction made without the anchor's whole thread of origin. The specification's 17 rows are
+never trained on. Sizes are GiB (2^30) per card. Weights, cache layout and pool follow exact rules and are not here.
+
+## Accuracy
+"""
+
+CLASSES = """`kv_available` is utilisation x memory - weights - everything estimated, against what the engine printed; the
+suffix is the class of boot, by which intervals are learned (`calc/estimates/classes.py`).
+"""
+
+
+def _source_of(r: Record) -> str:
+    """The source of error that a record's residual measures."""
+    if r.quantity == "activation":
+        return "activation peak, " + ("multimodal models" if r.kind == "multimodal" else "text models")
+    if r.quantity == "runtime":
+        return "non-torch memory, " + ("several cards" if r.kind == "parallel" else "one card")
+    return {"cuda_graphs": "CUDA graphs", "reserved": "what stands outside the budget (nvidia-smi peaks)"}.get(
+        r.quantity, ""
+    )
+
+
+def page(found: Calibration, anchors: Sequence[Anchor]) -> str:
+    """The whole page. Figures come from `found`; nothing is typed in."""
+    return "\n".join(
+        [
+            HEAD,
+            "",
+            *_markdown(*accuracy_table(found)),
+            "",
+            CLASSES,
+            "",
+            "## Sources of error, largest first",
+            "",
+            *_markdown(*_ranked(found)),
+            "",
+            *_limits(),
+            "",
+            "## The specification's table",
+            "",
+            *_markdown(["its source of error", "its typical magnitude"], [list(t) for t in THEIRS]),
+            "",
+            "The last two are not errors here: both are read from the config and checked against printed token counts.",
+            "",
+            "## The specification's 17 boots",
+            "",
+            *_specification(found),
+            "",
+            "## Models",
+            "",
+            *_markdown(*status_table(found, anchors)),
+            "",
+        ]
+    )
+
+
+def _ranked(found: Calibration) -> tuple[list[str], list[list[str]]]:
+    """Sources of error by their mean, the largest first."""
+    misses: dict[str, list[float]] = {}
+    for r in found.records:
+        if source := _source_of(r):
+            misses.setdefault(source, []).append(abs(r.residual_bytes) / GIB)
+    rows = sorted(misses.items(), key=lambda item: -mean(item[1]))
+    return ["source", "anchors", "mean error", "worst"], [
+        [name, str(len(m)), f"{mean(m):.3f}", f"{max(m):.2f}"] for name, m in rows
+    ]
+
+
+def _limits() -> list[str]:
+    from calc.estimates.classes import NOT_MODELLED
+
+    return ["Not modelled, and said so with a wide band:", "", *(f"- {text}" for text in NOT_MODELLED.values())]
+
+
+def _specification(found: Calibration) -> list[str]:
+    rows = [r for r in found.records if r.set == "specification"]
+    if not rows:
+        return ["Their models are not in this catalogue."]
+    told = summary(found)["specification"]
+    alone = told["utilisation_alone_mean_absolute_error_bytes"] / GIB
+    lines = [
+        f"All {len(rows)} booted; {told['num_verdicts_right']} verdicts are right. Mean error of what is reserved plus",
+        f"what stands outside the budget: {told['mean_absolute_error_bytes'] / GIB:.2f} GiB, worst",
+        f"{told['max_absolute_error_bytes'] / GIB:.2f}; utilisation x memory alone gives",
+        f"{alone:.2f}, and the page's own tool 2.42 (worst 8.42).",
+        f"Within 0.5 / 1.0 / 1.5 GiB: {within(rows, 0.5)} / {within(rows, 1.0)} / {within(rows, 1.5)} of {len(rows)}.",
+        "The page's figures are read as GiB, which its source leaves open (two of its headers print MiB, equal to the",
+        "figure x 1000). Flags the page leaves out are those of the compose files each row names.",
+        "",
+    ]
+    table = [_row(r) for r in sorted(rows, key=lambda r: r.id)]
+    return lines + _markdown(["row", "model", "engine", "predicted", "measured", "residual", "verdict"], table)
+
+
+def _row(r: Record) -> list[str]:
+    sizes = [f"{r.predicted_bytes / GIB:.2f}", f"{r.measured_bytes / GIB:.2f}", f"{r.residual_bytes / GIB:+.2f}"]
+    return [r.id, r.model, r.engine, *sizes, r.verdict or ""]
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *rows)]
