@@ -31,8 +31,8 @@ never trained on. Sizes are GiB (2^30) per card. Weights, cache layout and pool 
 ## Accuracy
 """
 
-CLASSES = """`kv_available` is utilisation x memory - weights - everything estimated, against what the engine printed; the
-suffix is the class of boot, by which intervals are learned (`calc/estimates/classes.py`).
+CLASSES = """`kv_available` is utilisation x memory - weights - everything estimated, against what the engine
+printed; the suffix is the class of boot, by which intervals are learned (`calc/estimates/classes.py`).
 """
 
 

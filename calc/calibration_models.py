@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
+from calc.estimates.fit import MIN_ANCHORS
 from onboard.anchor_file import Anchor
 
 if TYPE_CHECKING:
     from calc.calibration import Record
-
-MIN_ANCHORS = 4  # the specification's rule: fewer measured boots are "calibration pending"
 
 
 def key_of(model: str) -> str:

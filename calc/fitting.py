@@ -18,7 +18,7 @@ from calc.anchors import Measured, measured, setup_from
 from calc.estimates import activation as act
 from calc.estimates import runtime
 from calc.estimates.classes import FLOOR_GIB, PRIOR_GIB, WEIGHT, class_of
-from calc.estimates.fit import GIB, PRIORS, Fit
+from calc.estimates.fit import GIB, MIN_ANCHORS, PRIORS, Fit
 from calc.estimates.graphs import FLOOR_GIB as LEAST_GRAPHS
 from calc.estimates.graphs import SCALES, graphs
 from calc.estimates.intervals import TAIL, at
@@ -29,7 +29,6 @@ from onboard.anchor_file import Anchor
 RIDGE = 0.02  # GiB^2 of imaginary evidence per relative squared step away from a constant's source
 HUBER_GIB = 0.05  # beyond this a residual counts linearly: an outlier moves nothing far
 CAP = 4.0
-MIN_ANCHORS = 4  # for a model's own correction, and for "calibrated" (the specification's rule)
 MODEL_WEIGHT = 4.0  # imaginary boots without error that a model's correction is drawn toward
 CELL_WEIGHT = 3.0  # imaginary boots that a cell of the runtime table starts from
 QUANTILES = 41

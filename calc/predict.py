@@ -9,6 +9,7 @@ from typing import Any
 
 from calc.cards import card_of
 from calc.engines import engine_of
+from calc.estimates.fit import calibration_status
 from calc.plan import Plan
 from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
 from onboard.profile import Profile
@@ -69,4 +70,4 @@ def _cache_terms(cache: CachePlan, parts: Parts) -> tuple[Term, ...]:
 
 
 def _calibration(profile: Profile) -> dict[str, Any]:
-    return {"status": "derived", "num_anchors": 0, "error_bytes": None}
+    return calibration_status(profile.id)

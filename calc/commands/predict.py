@@ -27,11 +27,13 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
     Exit code 0 for PASS and TIGHT (1 for TIGHT under --require pass), 1 for FAIL.
     """
     from calc.commands.request import request
+    from calc.estimates import trust
     from calc.predict import predict
     from calc.solve import fits
 
     profile, plan = request(source, options)
     prediction = predict(profile, plan)
+    prediction = replace(prediction, notes=prediction.notes + trust(profile, prediction))
     if prediction.verdict != "PASS":
         from calc.advice import next_steps
 

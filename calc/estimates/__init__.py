@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from calc.estimates.activation import Part, forward_part
 from calc.estimates.classes import class_of, unmodelled
-from calc.estimates.fit import Fit, load_fit
+from calc.estimates.fit import Fit, calibration_status, load_fit
 from calc.estimates.intervals import band, confidence, hangs_on_estimate
-from calc.estimates.notes import advice
+from calc.estimates.notes import advice, trust
 from calc.estimates.reserve import estimate
 from calc.estimates.runtime import outside
 from calc.estimates.setup import Setup, setup_of
@@ -109,16 +109,6 @@ def _term(name: str, part: Part, setup: Setup, fit: Fit, *, inside: bool = True,
     )
 
 
-def calibration_status(model: str) -> dict[str, object]:
-    """The contract's `calibration`: calibrated (at least 4 anchors of this model) or "calibration pending", by
-    profile id.
-    """
-    fit = load_fit()
-    anchors, error = fit.anchored.get(model, (0, None))
-    status = "calibrated" if anchors >= 4 else "calibration pending"
-    return {"status": status, "num_anchors": anchors, "error_bytes": error}
-
-
 __all__ = [
-    "Setup", "advice", "calibration_status", "class_of", "confidence", "hangs_on_estimate", "overhead_terms",
+    "Setup", "advice", "calibration_status", "class_of", "confidence", "hangs_on_estimate", "overhead_terms", "trust",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ NOT_MODELLED = {
     "sparse": "sparse attention's workspaces are sized by batched tokens and known from one project's boots",
     "drafter": "a separate drafter's own activations and graphs are not modelled",
     "lora": "LoRA's buffers for batched adapters are not modelled (boots with one small adapter fit without them)",
-    "v2": "from 0.27 the profile run may skip the sampler's float32 copies (V2 runner): the figure is an upper bound",
+    "v2": "from 0.27 the profile run may skip the sampler's float32 copies (V2 runner): an upper bound",
     "states": "state-space prefill buffers other than Gated DeltaNet's are not modelled",
 }
 

@@ -16,6 +16,7 @@ from typing import Any
 from onboard.catalog_paths import shipped, user_catalog
 
 GIB = 2**30
+MIN_ANCHORS = 4  # the specification's rule: fewer measured boots are "calibration pending"
 
 # Bytes an element, GiB, or a pure factor; the name says which. Sources stand with the mechanisms that use them.
 PRIORS: dict[str, float] = {
@@ -63,6 +64,13 @@ def load_fit(path: Path | None = None) -> Fit:
         if place.is_file():
             return fit_from(json.loads(place.read_text(encoding="utf-8")))
     return Fit(constants=PRIORS)
+
+
+def calibration_status(model: str) -> dict[str, Any]:
+    """The contract's `calibration` of a profile id: calibrated with MIN_ANCHORS boots, else "calibration pending"."""
+    anchors, error = load_fit().anchored.get(model, (0, None))
+    status = "calibrated" if anchors >= MIN_ANCHORS else "calibration pending"
+    return {"status": status, "num_anchors": anchors, "error_bytes": error}
 
 
 def fit_from(data: Mapping[str, Any]) -> Fit:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from calc.estimates.activation import forward_part, sampler_part
 from calc.estimates.classes import unmodelled
 from calc.estimates.fit import GIB, Fit, load_fit
+from calc.estimates.intervals import confidence, hangs_on_estimate
 from calc.estimates.reserve import Estimate, estimate
 from calc.estimates.setup import Setup, setup_of
 from calc.prediction import Note, Prediction, Resolved
@@ -28,6 +29,20 @@ def advice(profile: Profile, resolved: Resolved, prediction: Prediction | None =
     if prediction is not None and prediction.verdict == "PASS" and prediction.headroom_bytes > 2 * GIB:
         return missing
     return missing + tuple(Note("advice", text) for text in suggestions(setup, fit))
+
+
+def trust(profile: Profile, prediction: Prediction) -> tuple[Note, ...]:
+    """What `advice` says, after one sentence where the verdict hangs on the estimate: how many boots start."""
+    resolved = prediction.resolved
+    if resolved.engine != "vllm" or resolved.plan.kv_cache_memory_bytes is not None or resolved.plan.activation_model:
+        return ()
+    notes = advice(profile, resolved, prediction)
+    if any(r.kind != "memory" for r in prediction.reasons):
+        return notes
+    share = confidence(profile, resolved, prediction.headroom_bytes)
+    if not hangs_on_estimate(share):
+        return notes
+    return (Note("confidence", f"this hangs on the estimate: it starts in {share:.0%} of comparable boots"), *notes)
 
 
 def suggestions(setup: Setup, fit: Fit) -> tuple[str, ...]:
