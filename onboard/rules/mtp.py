@@ -51,6 +51,10 @@ def _count(facts: Facts) -> int:
     stated = facts.get("num_mtp_layers")
     if stated is not None:
         return 0 if facts.get("use_mtp") is False else int(stated) * (facts.get("mtp_transformer_layers") or 1)
+    if any(isinstance(key, str) and key.startswith("mtp_") for key in facts.text):
+        facts.caution(
+            "defaulted-field", "num_mtp_layers", "mtp_* keys are stated, and no number of draft layers: none here"
+        )
     unstated = UNSTATED_LAYERS.get(facts.model_type, 0)
     return int(facts.record("num_mtp_layers", unstated, "the checkpoint's own head")) if unstated else 0
 

@@ -15,7 +15,7 @@ from onboard.rules.default_patterns import default_labels
 from onboard.rules.knowledge import LAST_IS_FULL, PATTERNS, RENAMED
 from onboard.rules.labels import CHUNKED, CROSS, FULL, INDEXED, LINEAR, NONE, SLIDING, SPARSE_FULL, SYNONYMS
 from onboard.rules.pattern_kinds import CHUNKED_BY_ROPE, Every, SlidesFrom
-from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, named
+from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, named, unplaced
 
 Reader = Callable[[Facts, int], "tuple[str, ...] | None"]
 
@@ -157,6 +157,7 @@ READERS: tuple[Reader, ...] = (
     *RECURRENT_READERS,
     _full_attention_interval,
     default_labels,
+    unplaced,
     _indexed,
     _window_switch,
     _window_pattern,

@@ -20,16 +20,15 @@ from onboard.states import ShortConv, StateCache
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`needs`: fields that decide for it; `absent`: fields that decide against it."""
+    """`needs`: the fields that decide for it."""
 
     family: str
     needs: tuple[str, ...]
     build: Callable[[Facts], StateCache]
-    absent: tuple[str, ...] = ()
 
     def fits(self, facts: Facts) -> bool:
-        known = all(facts.get(name) is not None for name in self.needs)
-        return known and not any(facts.get(name) is not None for name in self.absent)
+        """A field that is stated as null counts: the builder then refuses, instead of another mechanism answering."""
+        return all(facts.get(name) is not None or facts.stated_null(name) for name in self.needs)
 
 
 def recurrent_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:

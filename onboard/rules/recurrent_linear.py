@@ -30,7 +30,7 @@ def gated_delta_net(facts: Facts) -> StateCache:
 
 def kda_nested(facts: Facts) -> StateCache:
     """Kimi-Linear, Kimi-K3: `linear_attn_config` (vLLM 0.33 `models/kimi_linear.py`)."""
-    config = facts.get("linear_attn_config")
+    config = facts.need("linear_attn_config", "gives the sizes of recurrent layers")
     path = "linear_attn_config"
     return KimiDelta(
         num_heads=nested_int(facts, config, path, "num_heads", "linear_num_heads"),

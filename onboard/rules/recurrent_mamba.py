@@ -37,6 +37,8 @@ def _head_dim(facts: Facts, heads: int) -> int:
         raise FieldInvalid(
             f"{heads} Mamba heads do not divide {inner}", path=facts.prefix + "mamba_n_heads", value=heads
         )
+    if stated is None:
+        facts.caution("defaulted-field", "mamba_head_dim", f"not stated; inner size / Mamba heads = {inner // heads}")
     return int(facts.record("ssm_head_dim", inner // heads, "inner size / Mamba heads"))
 
 
@@ -90,6 +92,8 @@ def mamba1(facts: Facts) -> StateCache:
 def pure_mamba1(facts: Facts) -> StateCache:
     """A stated `intermediate_size` is d_inner and beats expand x hidden (Falcon-Mamba states expand 16)."""
     stated = facts.get("intermediate_size") if facts.has("intermediate_size") else None
+    if stated is None:
+        facts.caution("defaulted-field", "intermediate_size", "not stated; the inner size is expand x hidden_size")
     return Mamba1(
         inner_dim=stated or int(facts.need("ssm_expand") * facts.need("hidden_size")),
         state_dim=facts.need("pure_state_dim"),

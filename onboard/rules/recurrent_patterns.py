@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onboard.errors import FieldInvalid, LayerCountMismatch, UnknownLayerKind
+from onboard.errors import FieldInvalid, FieldMissing, LayerCountMismatch, UnknownLayerKind
 from onboard.facts import Facts
 from onboard.rules.compressed import compressed_layer_types, ratio_labels
 from onboard.rules.counts import pairs_attention_and_mlp
@@ -146,9 +146,9 @@ def _period(facts: Facts, count: int) -> tuple[str, ...] | None:
     """
     if facts.has("layer_types"):
         return None
-    period, offset = facts.get("attn_layer_period"), facts.get("attn_layer_offset")
-    if period is None or offset is None:
+    if facts.get("attn_layer_period") is None and facts.get("attn_layer_offset") is None:
         return None
+    period, offset = facts.need("attn_layer_period"), facts.need("attn_layer_offset")
     if offset >= period:
         raise FieldInvalid(
             "attn_layer_offset reaches attn_layer_period", path=facts.prefix + "attn_layer_offset", value=offset
@@ -253,6 +253,32 @@ def _all_alike(facts: Facts, count: int) -> tuple[str, ...] | None:
 
 # Readers that know a family's own meaning of `layer_types`, asked before the list is taken as it stands.
 LIST_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (_pairs, compressed_layer_types)
+
+
+def unplaced(facts: Facts, count: int) -> None:
+    """Asked last: refuse where a config has the sizes of a layer kind, and nothing says which layers are of it."""
+    for size, places in PLACED_BY.items():
+        if facts.get(size) is not None:
+            raise FieldMissing(
+                f"the config has {facts.path(size)}, and nothing says which layers it is for",
+                path=facts.path(places),
+                value=None,
+                hint=f"state {places}, or layer_types",
+            )
+
+
+# A size that only one kind of layer has -> the field that usually says which layers those are.
+PLACED_BY: dict[str, str] = {
+    "grouped_output_rank": "compress_ratios",
+    "lightning_alpha": "attn_type_list",
+    "linear_attn_config": "layer_types",
+    "linear_conv_kernel_dim": "full_attention_interval",
+    "linear_num_heads": "layer_types",
+    "ssm_state_dim": "layers_block_type",
+    "conv_l_cache": "full_attn_idxs",
+    "sconv_kernel_size": "local_layer_ids",
+    "cca_time0": "layer_types",
+}
 
 RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = (
     ratio_labels,
