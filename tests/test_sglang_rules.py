@@ -386,6 +386,8 @@ def test_a_pool_below_the_context_starts_and_is_tight() -> None:
         ({"tensor_parallel_size": 3}, "tp"),
         ({"tensor_parallel_size": 4, "data_parallel_size": 3}, "tp"),
         ({"kv_cache_dtype": "nvfp4"}, "kv_dtype"),
+        ({"kv_cache_dtype": "mxfp8"}, "kv_dtype"),
+        ({"kv_cache_dtype": "fp16"}, "kv_dtype"),
         ({"kv_cache_dtype": "q8_0"}, "kv_dtype"),
         ({"kv_cache_dtype": "turboquant_k8v4"}, "kv_dtype"),
         ({"kv_cache_memory_bytes": None, "weights_gb": 90.0}, "memory"),
@@ -394,6 +396,12 @@ def test_a_pool_below_the_context_starts_and_is_tight() -> None:
 def test_what_keeps_it_from_starting(knobs: dict[str, Any], kind: str) -> None:
     found = run(llama(), **knobs)
     assert found.verdict == "FAIL" and kind in [r.kind for r in found.reasons]
+
+
+def test_sparse_latent_attention_takes_two_formats() -> None:
+    sparse = deepseek(index_head_dim=128, index_n_heads=64, index_topk=2048)
+    assert run(sparse, kv_cache_dtype="fp8_e5m2").reasons[0].kind == "kv_dtype"
+    assert run(deepseek(), kv_cache_dtype="fp8_e5m2").reasons == ()
 
 
 def test_a_hybrid_without_a_model_does_not_start() -> None:

@@ -57,7 +57,7 @@ class Sglang:
             card=card,
             derived=asdict(settings),
             notes=tuple(notes),
-            reasons=start_reasons(profile, plan),
+            reasons=start_reasons(profile, plan, card),
         )
 
     def fixed_terms(self, profile: Profile, resolved: Resolved) -> tuple[Term, ...]:

@@ -44,7 +44,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
         fixed=_kept(settings, model, sized),
         state_bytes_per_sequence=model.layout.slot.bytes,
         window_bytes_per_sequence=one.window,
-        reasons=pool_reasons(resolved, settings, rules, model, sized, pool_bytes),
+        reasons=pool_reasons(settings, rules, model, sized, pool_bytes),
         tight=tight_reasons(settings, model, sized, asked),
         notes=_notes(settings, model, sized),
         explain=_explain(settings, model, sized),

@@ -14,6 +14,7 @@ from calc.plan import Plan
 from onboard.errors import UsageError
 from onboard.profile import Profile
 
+BLACKWELL = ("nvfp4", "mxfp8")
 MODEL_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp16", "float": "fp16"}
 
 
@@ -30,14 +31,18 @@ def kv_dtype(profile: Profile, plan: Plan, card: Card, rules: Rules) -> str:
     return MODEL_DTYPES.get(str(profile.fact("dtype") or "float16").removeprefix("torch."), "bf16")
 
 
-def kv_problem(name: str, card: Card) -> str | None:
-    """Why this engine cannot use the format on this card, or None."""
-    form = kv_format(name)
-    if "sglang" not in form.engines:
-        return f"SGLang has no KV format called {name}"
-    if name == "nvfp4" and (0, 0) < card.compute_capability < (10, 0):
+def kv_problem(profile: Profile, plan: Plan, card: Card) -> str | None:
+    """Why this engine cannot use the plan's format on this card, or None (arg_groups/kv_cache_hook.py)."""
+    if plan.kv_cache_dtype == "auto" or is_compressed(profile.layers):
+        return None
+    form = kv_format(plan.kv_cache_dtype)
+    if "sglang" not in form.engines or form.name == "fp16":
+        return f"SGLang's --kv-cache-dtype has no {plan.kv_cache_dtype}"
+    if form.name in BLACKWELL and (0, 0) < card.compute_capability < (10, 0):
         have = ".".join(map(str, card.compute_capability))
-        return f"nvfp4 KV needs compute capability 10.0, {card.name} has {have}"
+        return f"{form.name} KV needs compute capability 10.0, {card.name} has {have}"
+    if is_latent(profile.layers) and has_indexer(profile.layers) and form.name not in ("bf16", "fp8_e4m3"):
+        return f"sparse latent attention takes bf16 or fp8_e4m3 KV, not {form.name}"
     return None
 
 

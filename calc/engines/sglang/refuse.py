@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calc.cards import Card
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.kv_dtype import kv_problem
 from calc.engines.sglang.model import Model
@@ -10,7 +11,7 @@ from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.sizing import Sized
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
-from calc.prediction import Reason, Resolved
+from calc.prediction import Reason
 from onboard.errors import UnknownKnob
 from onboard.layers import Compressed
 from onboard.profile import Profile
@@ -90,14 +91,17 @@ def check_knobs(plan: Plan) -> None:
             )
 
 
-def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
-    """TP that does not divide, DP attention that does not divide TP, a hybrid that SGLang has no model for."""
+def start_reasons(profile: Profile, plan: Plan, card: Card) -> tuple[Reason, ...]:
+    """TP or DP attention that does not divide, a KV format that is not there, a hybrid that SGLang has no model for."""
     reasons = []
     problem = tp_problem(profile, plan.tensor_parallel_size)
     if problem:
         reasons.append(Reason("tp", problem))
     if plan.tensor_parallel_size % plan.data_parallel_size:
         reasons.append(Reason("tp", f"--dp {plan.data_parallel_size} does not divide --tp {plan.tensor_parallel_size}"))
+    kv = kv_problem(profile, plan, card)
+    if kv:
+        reasons.append(Reason("kv_dtype", kv))
     recurrent = any(isinstance(c, StateCache) for x in profile.layers for c in x.caches)
     compressed = any(isinstance(c, Compressed) for x in profile.layers for c in x.caches)
     if recurrent and not compressed and not knowledge.listed(profile.architectures, knowledge.NATIVE_STATE):
@@ -108,12 +112,9 @@ def start_reasons(profile: Profile, plan: Plan) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def pool_reasons(
-    resolved: Resolved, settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int
-) -> tuple[Reason, ...]:
+def pool_reasons(settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int) -> tuple[Reason, ...]:
     """Why the pools cannot be built (kv_cache_configurator.py, pool_configurator.py validate_swa_pool_size)."""
-    problem = kv_problem(settings.kv_format, resolved.card)
-    reasons = [Reason("kv_dtype", problem)] if problem else []
+    reasons = []
     state = sized.state
     if pool_bytes <= 0:
         text = f"weights leave no memory for the cache under mem_fraction_static {settings.mem_fraction_static:.3f}"

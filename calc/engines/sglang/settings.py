@@ -77,7 +77,8 @@ def settle(
     draft_tokens = _draft_tokens(plan, archs, algorithm)
     requested = _requested(plan, layers, algorithm)
     page = plan.page_size or page_size(profile, card, algorithm, draft_tokens)
-    chunk, max_bs = tier(rules, card.nvidia_smi_mib, plan.tensor_parallel_size)
+    card_mib = card_memory_mib(card)
+    chunk, max_bs = tier(rules, card_mib, plan.tensor_parallel_size)
     chunk = chunk if plan.chunked_prefill_size is None else plan.chunked_prefill_size
     max_bs = min(max_bs, requested) if plan.max_num_seqs is not None and requested else max_bs
     prefill = (
@@ -86,7 +87,7 @@ def settle(
     extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
     overlap = extra or not any(isinstance(c, StateCache) for x in layers for c in x.caches) or is_compressed(layers)
     load = Load(
-        card_mib=card.nvidia_smi_mib,
+        card_mib=card_mib,
         tp=plan.tensor_parallel_size,
         pp=plan.pipeline_parallel_size,
         dp_attention=dp,
@@ -131,6 +132,11 @@ def settle(
         speculative_num_draft_tokens=draft_tokens,
         drafter_charged_layers=drafted,
     )
+
+
+def card_memory_mib(card: Card) -> int:
+    """nvidia-smi's total, else what torch reports (utils/common.py get_nvgpu_memory_capacity)."""
+    return card.nvidia_smi_mib or card.usable_bytes // MIB
 
 
 def radix_cache(plan: Plan) -> bool:
@@ -250,7 +256,7 @@ def _reserve(archs: tuple[str, ...], card: Card, rules: Rules) -> int:
     """Bytes taken out of the pool's budget for images: the embedding cache, on large Hopper cards the transport's."""
     if not rules.multimodal_reserve:
         return 0
-    hopper = card.compute_capability[0] == 9 and (card.nvidia_smi_mib or 0) >= 60 * 1024
+    hopper = card.compute_capability[0] == 9 and card_memory_mib(card) >= 60 * 1024
     if hopper and knowledge.listed(archs, knowledge.IPC_FEATURES_ON_HOPPER):
         return IPC_FEATURES_MIB * MIB
     return EMBEDDING_CACHE_MIB * MIB
