@@ -6,7 +6,7 @@ from typing import Any
 
 from onboard.layers import KINDS, CacheSpec, SharedWith, plain
 from onboard.profile import Profile
-from onboard.states import StateCache
+from onboard.states import StateCache, UnknownState
 from onboard.tp import valid_tp
 
 
@@ -27,7 +27,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "cache": {
             "growing_elements_per_token": plain(profile.growing_elements_per_token),
             "window_elements": profile.window_elements,
-            "state_elements_per_sequence": profile.state_elements_per_sequence,
+            "state_elements_per_sequence": state_elements(profile),
             "cross_elements_per_encoder_token": profile.cross_elements_per_encoder_token,
         },
         "max_model_len": profile.fact("max_model_len"),
@@ -44,6 +44,12 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "facts": {name: fact.to_json() for name, fact in sorted(profile.facts.items())},
         "warnings": [w.to_json() for w in profile.warnings],
     }
+
+
+def state_elements(profile: Profile) -> int | None:
+    """Elements of recurrent state a sequence; None where a layer's state is of unknown size."""
+    unknown = any(isinstance(spec, UnknownState) for spec, _ in profile.cache_groups)
+    return None if unknown else profile.state_elements_per_sequence
 
 
 def layer_runs(profile: Profile) -> list[dict[str, Any]]:

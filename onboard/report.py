@@ -11,7 +11,7 @@ import click
 from onboard import ranges
 from onboard.console import clean
 from onboard.errors import Caution
-from onboard.inspection import layer_counts, layer_runs
+from onboard.inspection import layer_counts, layer_runs, state_elements
 from onboard.layers import plain
 from onboard.onboarding import Added, Change
 from onboard.overrides import Outcome
@@ -67,8 +67,11 @@ def _totals(profile: Profile) -> list[str]:
     lines.append(f"growing: {plain(profile.growing_elements_per_token):,} elements a token")
     if profile.window_elements:
         lines.append(f"windows: {profile.window_elements:,} elements a sequence")
-    if profile.state_elements_per_sequence:
-        lines.append(f"state: {profile.state_elements_per_sequence:,} elements a sequence")
+    state = state_elements(profile)
+    if state is None:
+        lines.append("state: not known, its sizes are stated nowhere")
+    elif state:
+        lines.append(f"state: {state:,} elements a sequence")
     if profile.cross_elements_per_encoder_token:
         lines.append(f"cross: {profile.cross_elements_per_encoder_token:,} elements an encoder token")
     length = profile.fact("max_model_len")

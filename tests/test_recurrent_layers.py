@@ -121,7 +121,6 @@ REFUSED: list[tuple[dict[str, Any], type[Refusal], str]] = [
     ({**FAMILIES["jamba"]["config"], "attn_layer_offset": 4}, FieldInvalid, "attn_layer_offset"),
     ({**FAMILIES["granite hybrid"]["config"], "layer_types": ["mamba3"] * 14}, UnknownLayerKind, "layer_types[0]"),
     ({**FAMILIES["granite hybrid"]["config"], "layer_types": ["mamba", 3] * 7}, FieldInvalid, "layer_types[1]"),
-    ({**SIZES, "layer_types": ["linear_attention"] * 14}, UnknownLayerKind, "layer_types"),
     ({**SIZES, "layer_types": ["conv"] * 14}, FieldMissing, "conv_L_cache"),
     (
         {**SIZES, **GDN, "full_attention_interval": 4, "linear_num_value_heads": None},
@@ -145,3 +144,23 @@ def test_what_is_not_understood_is_refused_by_its_name(config: dict[str, Any], e
         profile_of(config)
     assert caught.value.path == path
     assert caught.value.exit_code == 3
+
+
+def test_layers_of_a_state_of_unknown_size_are_known_and_its_bytes_refused() -> None:
+    """What attention keeps is right without the sizes of the state; the state itself is never taken for nothing."""
+    config = {
+        "num_hidden_layers": 60,
+        "full_attention_interval": 4,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 2,
+    }
+    profile = profile_of({**config, "head_dim": 256})
+    assert kinds_of(profile) == {"state": 45, "full": 15}
+    assert profile.growing_elements_per_token * 2 == 30_720
+    assert "unknown-state" in {w.kind for w in profile.warnings}
+    answer = profile.to_json()
+    assert answer["cache"]["state_elements_per_sequence"] is None
+    assert answer["num_layers"]["state"] == 45
+    with pytest.raises(FieldMissing) as caught:
+        _ = profile.state_elements_per_sequence
+    assert caught.value.path == "linear_num_value_heads"

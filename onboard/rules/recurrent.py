@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onboard.errors import UnknownLayerKind
 from onboard.facts import Facts
 from onboard.layers import CacheSpec
 from onboard.rules import recurrent_linear as linear
 from onboard.rules import recurrent_mamba as mamba
 from onboard.rules import recurrent_other as other
-from onboard.states import ShortConv, StateCache
+from onboard.states import ShortConv, StateCache, UnknownState
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +31,14 @@ class Mechanism:
 
 
 def recurrent_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
-    """The state of a recurrent layer. Raises UnknownLayerKind where no mechanism's fields are there."""
+    """The state of the first mechanism whose fields are there, else one of unknown size, with a caution."""
     for mechanism in MECHANISMS:
         if mechanism.fits(facts):
             return (mechanism.build(facts),)
-    raise UnknownLayerKind(
-        f"layer {index} is recurrent, and no state mechanism's fields are stated",
-        path=facts.prefix + "layer_types",
-        hint="known mechanisms: " + "; ".join(f"{m.family} ({', '.join(m.needs)})" for m in MECHANISMS),
-    )
+    known = ", ".join(sorted({mechanism.family for mechanism in MECHANISMS}))
+    said = f"layers are recurrent, and the sizes of no state are stated (known: {known}): what they keep is not known"
+    facts.caution("unknown-state", "layer_types", said)
+    return (UnknownState(facts.path("linear_num_value_heads")),)
 
 
 def short_conv_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:

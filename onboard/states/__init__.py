@@ -7,7 +7,7 @@ vLLM keeps: "model" is the model's own, any other name is declared by the config
 
 from __future__ import annotations
 
-from onboard.states.base import StateCache, StateTensor
+from onboard.states.base import StateCache, StateTensor, UnknownState
 from onboard.states.conv import (
     CompressedConvAttention,
     CompressorOverlap,
@@ -46,6 +46,7 @@ STATE_CLASSES: dict[str, type[StateCache]] = {
         Rwkv4,
         RwkvMatrix,
         Retention,
+        UnknownState,
     )
 }
 
@@ -68,6 +69,7 @@ __all__ = [
     "ShortConv",
     "StateCache",
     "StateTensor",
+    "UnknownState",
     "XLstm",
     "extra_groups",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+from onboard.errors import FieldMissing
 from onboard.layers import CacheSpec
 
 
@@ -53,3 +54,21 @@ class StateCache(CacheSpec):
                 for t in self.tensors()
             ],
         }
+
+
+@dataclass(frozen=True)
+class UnknownState(StateCache):
+    """A recurrent layer whose sizes are stated nowhere: which layers is known, their bytes are not and are refused."""
+
+    family: ClassVar[str] = "unknown"
+    missing: str
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        raise FieldMissing(
+            "the sizes of the recurrent state are stated nowhere",
+            path=self.missing,
+            hint="state them in the config, or the layers in an override",
+        )
+
+    def to_json(self, model_dtype: str = "model") -> dict[str, Any]:
+        return {"family": self.family, "states": []}
