@@ -28,7 +28,7 @@ def derive_layers(facts: Facts) -> Derived:
     from onboard.rules.counts import layer_count
     from onboard.rules.drafters import attends
     from onboard.rules.encoders import keeps_nothing
-    from onboard.rules.geometry import layer_for
+    from onboard.rules.geometry import check_labels, layer_for
     from onboard.rules.loops import unroll
     from onboard.rules.modifiers import modify
     from onboard.rules.mtp import mtp_layers
@@ -39,6 +39,7 @@ def derive_layers(facts: Facts) -> Derived:
     if keeps_nothing(facts):
         return Derived(tuple(Layer() for _ in range(layer_count(facts))), ())
     names = labels(facts)
+    check_labels(facts, names)
     layers = tuple(layer_for(facts, label, index) for index, label in enumerate(names))
     layers = modify(facts, layers)
     return Derived(unroll(facts, layers), mtp_layers(facts, layers, names))

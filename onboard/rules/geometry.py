@@ -20,10 +20,20 @@ from onboard.rules.heads import head_dim, heads, num_kv_heads, query_heads
 from onboard.rules.indexers import indexer
 from onboard.rules.labels import CHUNKED, CROSS, FULL, INDEXED, MEMORY, SLIDING, SPARSE_FULL
 from onboard.rules.latent import is_latent, latent, window_latent
+from onboard.rules.recurrent_labels import HYBRID_SLIDING
 from onboard.rules.state_builders import STATE_BUILDERS
 from onboard.rules.windows import need_window
 
 __all__ = ["BUILDERS", "head_dim", "layer_for", "num_kv_heads", "query_heads"]
+
+
+def check_labels(facts: Facts, labels: tuple[str, ...]) -> None:
+    """Refuse a label that no builder knows, and windows that are stated nowhere, before any size is asked for."""
+    for index, label in enumerate(labels):
+        if label not in BUILDERS:
+            layer_for(facts, label, index)
+        if label in (SLIDING, HYBRID_SLIDING):
+            need_window(facts, index)
 
 
 def layer_for(facts: Facts, label: str, index: int) -> Layer:
