@@ -1,0 +1,214 @@
+"""The matrices of a layer's token mixer, from its cache spec and the config's facts: one builder a spec class.
+
+Sources: vLLM 0.33 model_executor/models/{llama,deepseek_v2,qwen3_next,kimi_linear,minimax_text_01,lfm2}.py and
+model_executor/layers/mamba/mamba_mixer{,2}.py; roles say what TP does to each (`calc.shard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from onboard import states
+from onboard.errors import WeightsUnknown
+from onboard.facts import Facts
+from onboard.layers import CacheSpec, CrossAttention, Heads, Indexer, LatentAttention, Layer, SharedWith
+from onboard.weights.matrix import Matrix, linear, vector
+from onboard.weights.traits import Traits
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every builder needs: the facts, the family's traits, the stack, and the width of the stream."""
+
+    facts: Facts
+    traits: Traits
+    layers: tuple[Layer, ...]
+    hidden: int
+
+
+def mixer(context: Context, layer: Layer, index: int) -> list[Matrix]:
+    """All token mixers of a layer. Raises WeightsUnknown where a spec has no builder."""
+    made: list[Matrix] = []
+    for cache in layer.caches:
+        builder = next((BUILDERS[c] for c in type(cache).__mro__ if c in BUILDERS), None)
+        if builder is None:
+            raise WeightsUnknown(
+                f"no rule counts the parameters of {type(cache).__name__} (layer {index})", path="layers",
+                value=type(cache).__name__, hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
+            )  # fmt: skip
+        made += builder(context, cache, index)
+    return made
+
+
+def heads_of(context: Context, index: int) -> int:
+    """Query heads of a layer: per-layer lists, other counts for windowed layers, else the one number."""
+    facts = context.facts
+    listed = facts.get("heads_per_layer")
+    if listed:
+        return int(listed[index])
+    kinds = context.layers[index].kinds() if index < len(context.layers) else ()
+    windowed = facts.get("swa_num_attention_heads")
+    if windowed and "window" in kinds:
+        return int(windowed)
+    return int(facts.layer("num_attention_heads", index) or 0)
+
+
+def _heads(context: Context, cache: Any, index: int) -> list[Matrix]:
+    """Q, K, V and O of grouped-query attention; one K=V matrix where the two are tied and the spec says so."""
+    traits, facts, hidden = context.traits, context.facts, context.hidden
+    heads, kv = heads_of(context, index), cache.num_kv_heads
+    stated = facts.get("attention_bias")
+    qkv_bias = bool(stated) if traits.qkv_bias is None or stated is False else traits.qkv_bias
+    o_bias = bool(stated) if traits.o_bias is None else traits.o_bias
+    v_dim = cache.v_dim or cache.k_dim
+    gate = 2 if facts.get("attn_output_gate") or (traits.output_gate and facts.get("attn_output_gate") is None) else 1
+    made: list[Matrix] = []
+    shared = facts.get("share_q_dim")
+    if shared:  # Step-3: queries through a low rank, kept whole on every card
+        made += linear("replicated", "self_attn.q_proj", hidden, shared)
+        made += linear("attention", "self_attn.wq", shared, heads * cache.k_dim)
+    else:
+        made += linear("attention", "self_attn.q_proj", hidden, gate * heads * cache.k_dim, bias=qkv_bias)
+    made += key_values(context, cache, qkv_bias)
+    made += linear("attention", "self_attn.o_proj", heads * v_dim, hidden, bias=o_bias)
+    if traits.qk_norm:
+        made += [vector("norm", "self_attn.qk_norm", 2 * cache.k_dim)]
+    if traits.full_qk_norm:
+        made += [vector("norm", "self_attn.qk_norm", (heads + kv) * cache.k_dim)]
+    if facts.get("head_gating"):
+        made += linear("attention", "self_attn.g_proj", hidden, heads)
+    return made
+
+
+def key_values(context: Context, cache: Any, bias: bool) -> list[Matrix]:
+    hidden, kv = context.hidden, cache.num_kv_heads
+    if getattr(cache, "k_eq_v", False):
+        return linear("kv_tied", "self_attn.k_proj", hidden, kv * cache.k_dim, bias=bias, units=kv)
+    made = linear("kv_proj", "self_attn.k_proj", hidden, kv * cache.k_dim, bias=bias, units=kv)
+    return made + linear("kv_proj", "self_attn.v_proj", hidden, kv * (cache.v_dim or cache.k_dim), bias=bias, units=kv)
+
+
+def _shared(context: Context, cache: Any, index: int) -> list[Matrix]:
+    """A layer that reads another's cache: queries and output only (vLLM still builds K and V, see `calc.shard`)."""
+    source = next(c for c in context.layers[cache.layer].caches if isinstance(c, (Heads, LatentAttention)))
+    builder = BUILDERS[LatentAttention if isinstance(source, LatentAttention) else Heads]
+    kept = {"kv_proj": "kv_unused", "kv_tied": "kv_unused"}
+    return [
+        Matrix(
+            role=kept.get(m.role, m.role), module=m.module, rows=m.rows, columns=m.columns, copies=m.copies,
+            units=m.units, linear=m.linear,
+        )
+        for m in builder(context, source, index)
+    ]  # fmt: skip
+
+
+def _latent(context: Context, cache: Any, index: int) -> list[Matrix]:
+    """MLA: the down projections are whole on every card, the up projections are split by heads."""
+    facts, hidden, heads = context.facts, context.hidden, heads_of(context, index)
+    nope = facts.layer("qk_nope_head_dim", index) or 0
+    v_dim = facts.layer("v_head_dim", index) or nope
+    q_dim = heads * (nope + cache.rope_dim)
+    rank = facts.layer("q_lora_rank", index)
+    made: list[Matrix] = []
+    if rank:
+        made += linear("replicated", "self_attn.q_a_proj", hidden, rank)
+        made += [vector("norm", "self_attn.q_a_layernorm", rank)]
+        made += linear("attention", "self_attn.q_b_proj", rank, q_dim)
+    else:
+        made += linear("attention", "self_attn.q_proj", hidden, q_dim)
+    made += linear("replicated", "self_attn.kv_a_proj_with_mqa", hidden, cache.latent_dim + cache.rope_dim)
+    made += [vector("norm", "self_attn.kv_a_layernorm", cache.latent_dim)]
+    made += linear("latent_up", "self_attn.kv_b_proj", cache.latent_dim, heads * (nope + v_dim))
+    made += linear("attention", "self_attn.o_proj", heads * v_dim, hidden)
+    if facts.get("mla_output_gate"):
+        made += linear("attention", "self_attn.g_proj", hidden, heads * v_dim)
+    return made
+
+
+def _indexer(context: Context, cache: Any, index: int) -> list[Matrix]:
+    """DeepSeek V3.2's indexer, whole on every card: queries from the low rank, one key, a weight a head."""
+    facts, hidden = context.facts, context.hidden
+    heads, dim = facts.get("index_n_heads") or 0, facts.get("index_head_dim") or cache.elements_per_entry
+    made = linear("replicated", "self_attn.indexer.wq_b", facts.layer("q_lora_rank", index) or hidden, heads * dim)
+    made += linear("replicated", "self_attn.indexer.wk", hidden, dim)
+    made += [Matrix(role="replicated", module="self_attn.indexer.weights_proj", rows=heads, columns=hidden)]
+    return [*made, vector("norm", "self_attn.indexer.k_norm", 2 * dim)]
+
+
+def _delta_net(context: Context, cache: Any, index: int) -> list[Matrix]:
+    keys, values, hidden = cache.num_k_heads * cache.k_dim, cache.num_v_heads * cache.v_dim, context.hidden
+    made = linear("state", "linear_attn.in_proj_qkvz", hidden, 2 * keys + 2 * values)
+    made += linear("state", "linear_attn.in_proj_ba", hidden, 2 * cache.num_v_heads)
+    made += linear("state", "linear_attn.out_proj", values, hidden)
+    made += [Matrix(role="state", module="linear_attn.conv1d", rows=2 * keys + values, columns=cache.conv_kernel)]
+    return [*made, vector("state", "linear_attn.A_log", 2 * cache.num_v_heads), vector("norm", "linear_attn.norm", cache.v_dim)]
+
+
+def _mamba2(context: Context, cache: Any, index: int) -> list[Matrix]:
+    """Mamba 2. B and C are by group, and a card keeps at least one whole group."""
+    inner, hidden, heads = cache.num_heads * cache.head_dim, context.hidden, cache.num_heads
+    groups = 2 * cache.num_groups * cache.state_dim
+    made = linear("state", "mixer.in_proj", hidden, 2 * inner + heads)
+    made += linear("state_groups", "mixer.in_proj", hidden, groups, units=cache.num_groups)
+    made += linear("state", "mixer.out_proj", inner, hidden)
+    made += [Matrix(role="state", module="mixer.conv1d", rows=inner, columns=cache.conv_kernel + 1)]
+    made += [
+        Matrix(role="state_groups", module="mixer.conv1d", rows=groups, columns=cache.conv_kernel + 1, units=cache.num_groups)
+    ]
+    return [*made, vector("state", "mixer.A", 3 * heads), vector("state", "mixer.norm", inner)]
+
+
+def _mamba1(context: Context, cache: Any, index: int) -> list[Matrix]:
+    inner, state, hidden = cache.inner_dim, cache.state_dim, context.hidden
+    stated = context.facts.get("ssm_dt_rank")
+    rank = stated if isinstance(stated, int) and not isinstance(stated, bool) else -(-hidden // 16)
+    made = linear("state", "mixer.in_proj", hidden, 2 * inner)
+    made += linear("state", "mixer.x_proj", inner, rank + 2 * state)
+    made += linear("state", "mixer.dt_proj", rank, inner, bias=True)
+    made += linear("state", "mixer.out_proj", inner, hidden)
+    made += [Matrix(role="state", module="mixer.conv1d", rows=inner, columns=cache.conv_kernel + 1)]
+    return [*made, Matrix(role="state", module="mixer.A", rows=inner, columns=state + 1, wide=True)]
+
+
+def _short_conv(context: Context, cache: Any, index: int) -> list[Matrix]:
+    made = linear("state", "conv.in_proj", context.hidden, 3 * cache.channels)
+    made += linear("state", "conv.out_proj", cache.channels, context.hidden)
+    return [*made, Matrix(role="state", module="conv.conv", rows=cache.channels, columns=cache.conv_kernel)]
+
+
+def _kimi_delta(context: Context, cache: Any, index: int) -> list[Matrix]:
+    wide, hidden, dim = cache.num_heads * cache.head_dim, context.hidden, cache.head_dim
+    made = linear("state", "self_attn.qkv_proj", hidden, 3 * wide)
+    made += linear("replicated", "self_attn.f_a_proj", hidden, dim) + linear("state", "self_attn.f_b_proj", dim, wide)
+    made += linear("state", "self_attn.b_proj", hidden, cache.num_heads)
+    if context.facts.get("use_full_rank_gate"):
+        made += linear("state", "self_attn.g_proj", hidden, wide)
+    else:
+        made += linear("replicated", "self_attn.g_a_proj", hidden, dim) + linear("state", "self_attn.g_b_proj", dim, wide)
+    made += linear("state", "self_attn.o_proj", wide, hidden)
+    made += [Matrix(role="state", module="self_attn.conv1d", rows=3 * wide, columns=cache.conv_kernel)]
+    return [*made, vector("state", "self_attn.dt_bias", wide + cache.num_heads), vector("norm", "self_attn.o_norm", dim)]
+
+
+def _lightning(context: Context, cache: Any, index: int) -> list[Matrix]:
+    wide, hidden = cache.num_heads * cache.head_dim, context.hidden
+    made = linear("state", "self_attn.qkv_proj", hidden, 3 * wide)
+    made += linear("state", "self_attn.output_gate", hidden, wide) + linear("state", "self_attn.out_proj", wide, hidden)
+    return [*made, vector("norm", "self_attn.norm", wide)]
+
+
+BUILDERS: dict[type[CacheSpec], Callable[[Context, Any, int], list[Matrix]]] = {
+    Heads: _heads,
+    CrossAttention: _heads,
+    LatentAttention: _latent,
+    Indexer: _indexer,
+    SharedWith: _shared,
+    states.GatedDeltaNet: _delta_net,
+    states.Mamba2: _mamba2,
+    states.Mamba1: _mamba1,
+    states.ShortConv: _short_conv,
+    states.KimiDelta: _kimi_delta,
+    states.LightningAttention: _lightning,
+}

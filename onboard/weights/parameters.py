@@ -1,0 +1,189 @@
+"""Parameters of a model by rule, from its config's facts and its layers alone: the same groups as headers give.
+
+Used where no file is there to be read, and to cross-check headers. A plain checkpoint's count is exact or nearly so;
+a quantised one's bytes follow from the scheme its config states (`schemes`) and carry an interval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from onboard.errors import Refusal, WeightsUnknown
+from onboard.facts import Facts
+from onboard.layers import Layer
+from onboard.profile import TensorGroup, WeightVariant
+from onboard.weights.feedforward import dense_width, feed_forward, sparse_layers
+from onboard.weights.groups import collapse
+from onboard.weights.matrix import Matrix, linear, vector
+from onboard.weights.mixers import Context, mixer
+from onboard.weights.schemes import Scheme, scheme_of
+from onboard.weights.towers import towers
+from onboard.weights.traits import Traits, traits_of
+
+DTYPE_BYTES = {
+    "bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4, "float64": 8, "auto": 2,
+    "bf16": 2, "fp16": 2, "fp32": 4,
+}  # fmt: skip
+KNOWN_PPM, QUANTISED_PPM, UNKNOWN_PPM = 10_000, 40_000, 100_000
+
+
+def variant_from_config(
+    facts: Facts, layers: tuple[Layer, ...], mtp_layers: tuple[Layer, ...] = (), *, name: str = "config",
+    quantization: Mapping[str, Any] | None = None,
+) -> WeightVariant:  # fmt: skip
+    """The weights a config implies. Raises WeightsUnknown where a layer has no rule or a width is not stated."""
+    try:
+        made, known = matrices(facts, layers, mtp_layers)
+    except WeightsUnknown:
+        raise
+    except Refusal as error:
+        raise WeightsUnknown(
+            f"parameters cannot be counted: {error.message}", path=error.path, value=error.value,
+            hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
+        ) from None
+    scheme = scheme_of(quantization or {})
+    groups = to_groups(made, scheme, element_bytes(facts), facts.get("dtype") or "bfloat16")
+    ppm = UNKNOWN_PPM if not known else (QUANTISED_PPM if scheme else KNOWN_PPM)
+    return WeightVariant(
+        name=name,
+        num_bytes=sum(g.num_bytes * g.copies for g in groups),
+        origin="parameters",
+        where="the config's geometry" + ("" if known else ", by the rule for a Llama"),
+        quantization=scheme.name if scheme else None,
+        num_parameters=sum(g.num_elements * g.copies for g in groups),
+        groups=groups,
+        error_ppm=ppm,
+    )
+
+
+def element_bytes(facts: Facts) -> int:
+    """Bytes of an element at the config's dtype, two where it states none."""
+    return DTYPE_BYTES.get(str(facts.get("dtype") or "bfloat16").removeprefix("torch."), 2)
+
+
+def matrices(facts: Facts, layers: tuple[Layer, ...], mtp_layers: tuple[Layer, ...] = ()) -> tuple[list[Matrix], bool]:
+    """Every matrix of the model, and whether its text type and towers have entries in the tables."""
+    traits, known = traits_of(facts.model_type)
+    hidden = int(facts.need("hidden_size"))
+    context = Context(facts, traits, layers, hidden)
+    sparse = sparse_layers(facts, len(layers), traits)
+    made = outside(context)
+    for index, layer in enumerate(layers):
+        one = mixer(context, layer, index) + feed_forward(context, layer, index, sparse[index])
+        one += [vector("norm", "norms", traits.norms * (2 if traits.norm_bias else 1) * hidden)]
+        one += per_layer_inputs(context)
+        made += [_at(m, index) for m in one]
+    made += draft_head(context, mtp_layers, any(sparse))
+    eyes, towers_known = towers(facts.root, hidden)
+    return made + eyes, towers_known and (known or not facts.model_type)
+
+
+def _at(matrix: Matrix, layer: int, part: str = "") -> Matrix:
+    return Matrix(
+        role=f"{part}.{matrix.role}" if part else matrix.role, module=matrix.module, rows=matrix.rows,
+        columns=matrix.columns, copies=matrix.copies, layer=layer, units=matrix.units, linear=matrix.linear,
+        wide=matrix.wide,
+    )  # fmt: skip
+
+
+def outside(context: Context) -> list[Matrix]:
+    """Embeddings, positions, final norm, head."""
+    facts, traits, hidden = context.facts, context.traits, context.hidden
+    vocab = int(facts.need("vocab_size", "sizes the embeddings"))
+    width = facts.get("word_embed_dim") or hidden
+    made = [Matrix(role="embedding", module="embed_tokens", rows=vocab, columns=width, units=vocab)]
+    if width != hidden:
+        made += linear("replicated", "project_in", width, hidden) + linear("replicated", "project_out", hidden, width)
+    made += _positions(facts, traits, hidden)
+    if traits.embedding_norm:
+        made.append(vector("norm", "embedding_norm", 2 * hidden))
+    if traits.pooler:
+        made += linear("replicated", "pooler", hidden, hidden, bias=True)
+    if traits.has_head and not tied(facts):
+        rows = facts.get("draft_vocab_size") or vocab
+        made.append(Matrix(role="lm_head", module="lm_head", rows=rows, columns=width, units=rows, linear=True))
+    made += _per_layer_tables(context)
+    return [*made, vector("norm", "norm", hidden * (2 if traits.norm_bias else 1))]
+
+
+def tied(facts: Facts) -> bool:
+    return bool(facts.get("tie_word_embeddings"))
+
+
+def _positions(facts: Facts, traits: Traits, hidden: int) -> list[Matrix]:
+    if traits.positions < 0:
+        return []
+    count = int(facts.need("learned_positions")) + traits.positions + int(facts.get("type_vocab_size") or 0)
+    return [Matrix(role="replicated", module="embed_positions", rows=count, columns=hidden)]
+
+
+def _per_layer_tables(context: Context) -> list[Matrix]:
+    """Gemma 3n and 4: one narrow embedding a layer, in one table, and its projection from the stream."""
+    facts, hidden = context.facts, context.hidden
+    narrow = facts.get("per_layer_input")
+    if not narrow:
+        return []
+    wide = narrow * len(context.layers)
+    rows = int(facts.get("per_layer_vocab") or facts.need("vocab_size"))
+    made = [Matrix(role="embedding", module="embed_tokens_per_layer", rows=rows, columns=wide, units=rows)]
+    made += linear("attention", "per_layer_model_projection", hidden, wide)
+    streams = (facts.get("altup_inputs") or 1) - 1
+    return made + (linear("replicated", "altup_projections", hidden, hidden, copies=2 * streams) if streams else [])
+
+
+def per_layer_inputs(context: Context) -> list[Matrix]:
+    facts, hidden = context.facts, context.hidden
+    narrow, rank = facts.get("per_layer_input"), facts.get("laurel_rank")
+    made: list[Matrix] = []
+    if narrow:
+        made += linear("replicated", "per_layer_input_gate", hidden, narrow)
+        made += linear("replicated", "per_layer_projection", narrow, hidden)
+    if rank:
+        made += linear("replicated", "laurel", hidden, rank) + linear("replicated", "laurel", rank, hidden)
+    return made
+
+
+def draft_head(context: Context, mtp_layers: Sequence[Layer], sparse: bool) -> list[Matrix]:
+    """Built-in MTP layers: a layer of the stack's own kind, and the projection that joins two streams."""
+    made: list[Matrix] = []
+    base = len(context.layers)
+    whole = Context(context.facts, context.traits, (*context.layers, *mtp_layers), context.hidden)
+    for offset, layer in enumerate(mtp_layers):
+        one = mixer(whole, layer, base + offset) + feed_forward(whole, layer, min(base - 1, base + offset), sparse)
+        one += linear("replicated", "eh_proj", 2 * context.hidden, context.hidden)
+        one.append(vector("norm", "norms", 5 * context.hidden))
+        made += [_at(m, base + offset, "mtp") for m in one]
+    return made
+
+
+def active_parameters(groups: Iterable[TensorGroup], experts_per_token: int | None) -> int:
+    """Parameters one token passes through: all but the routed experts it is not sent to. Says nothing on memory."""
+    total = 0
+    for group in groups:
+        count = group.num_elements * group.copies
+        if group.kind == "experts" and group.num_units and experts_per_token:
+            count = count * min(experts_per_token, group.num_units) // group.num_units
+        total += count
+    return total
+
+
+def to_groups(made: Iterable[Matrix], scheme: Scheme | None, size: int, dtype: str) -> tuple[TensorGroup, ...]:
+    """Groups of matrices, each at the model's dtype or as the scheme packs it."""
+    sums: dict[tuple[str, int, int, str], Counter[str]] = {}
+    for m in made:
+        packed = scheme if scheme is not None and m.linear and scheme.covers(m) else None
+        num_bytes = packed.bytes_of(m) if packed else m.elements * (4 if m.wide else size)
+        key = (m.role, m.units, m.layer, packed.dtype if packed else dtype)
+        sums.setdefault(key, Counter()).update(bytes=num_bytes, elements=m.elements)
+    return collapse(
+        TensorGroup(
+            role=role, num_bytes=total["bytes"], num_elements=total["elements"], dtype=kept, num_units=units,
+            layers=(layer,) if layer >= 0 else (),
+        )
+        for (role, units, layer, kept), total in sums.items()
+    )  # fmt: skip
+
+
+__all__ = ["active_parameters", "dense_width", "matrices", "to_groups", "variant_from_config"]

@@ -1,0 +1,126 @@
+"""Bytes of a quantised matrix from what the config states: bits, group, what is left alone.
+
+A config may lie (ignore lists do); headers are read wherever there are any. Sources: vLLM 0.33
+model_executor/layers/quantization/{awq_marlin,gptq_marlin,fp8,modelopt,mxfp4,compressed_tensors}: the tensors each
+scheme creates for a linear layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onboard.weights.matrix import Matrix
+
+ALWAYS_PLAIN = ("lm_head", "vision", "audio", "eh_proj")  # quantisers leave them unless told otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """`bits` a weight, one scale of `scale_bits` (and a zero point) for every `group` weights; 0: one a row."""
+
+    name: str
+    bits: int
+    dtype: str
+    group: int = 0
+    scale_bits: int = 16
+    zero_bits: int = 0
+    block: tuple[int, int] | None = None  # FP8 blocks: one float32 scale each
+    ignored: tuple[str, ...] = ()
+    only: str = ""  # a kind: the scheme packs that alone
+
+    def covers(self, matrix: Matrix) -> bool:
+        """Whether the scheme packs this matrix. Biases and norms never come here; `ignored` are name patterns."""
+        if self.only:
+            return matrix.role.endswith(self.only)
+        if matrix.columns == 1 or any(matrix.module.startswith(p) for p in ALWAYS_PLAIN):
+            return False
+        return not any(_matches(pattern, matrix) for pattern in self.ignored)
+
+    def bytes_of(self, matrix: Matrix) -> int:
+        """Weights and scales of all copies, in bytes."""
+        weights = matrix.elements * self.bits // 8
+        if self.block is not None:
+            rows, columns = self.block
+            scales = -(-matrix.rows // rows) * -(-matrix.columns // columns) * 4 * matrix.copies
+            return weights + scales
+        groups = -(-matrix.columns // self.group) if self.group else 1
+        return weights + matrix.rows * groups * matrix.copies * (self.scale_bits + self.zero_bits) // 8
+
+
+def _matches(pattern: str, matrix: Matrix) -> bool:
+    """Whether an ignore entry (a module path, a glob or `re:...`) names this module in its layer."""
+    layer = str(matrix.layer) if matrix.layer >= 0 else ""
+    module = matrix.module
+    names = [f"model.layers.{layer}.{module}" if layer else module, module]
+    names += [f"model.language_model.layers.{layer}.{module}"] if layer else []
+    if pattern.startswith("re:"):
+        try:
+            return len(pattern) < 300 and any(re.match(pattern[3:], n) for n in names)
+        except re.error:
+            return False
+    glob = re.escape(pattern).replace(r"\*", ".*")
+    found = any(re.fullmatch(glob, n) or re.fullmatch(glob + r"\..*", n) or re.search(rf"(^|\.){glob}(\.|$)", n) for n in names)
+    return bool(found)
+
+
+def scheme_of(quantization: Mapping[str, Any]) -> Scheme | None:
+    """The scheme a quantization_config (or ModelOpt's side file) states, or None where it states none we know."""
+    if not quantization:
+        return None
+    inner = quantization.get("quantization")
+    stated = {**quantization, **inner} if isinstance(inner, Mapping) else dict(quantization)
+    method = str(stated.get("quant_method") or "").lower()
+    algorithm = str(stated.get("quant_algo") or "").lower()
+    ignored = _ignored(stated)
+    if method in ("awq", "gptq", "auto-round", "autoround", "auto_round", "awq_marlin", "gptq_marlin", "inc"):
+        bits, group = int(stated.get("bits") or stated.get("w_bit") or 4), int(stated.get("group_size") or 128)
+        symmetric = bool(stated.get("sym", False)) and method != "awq"
+        return Scheme(
+            name=method, bits=bits, dtype="i32", group=max(group, 0), zero_bits=0 if symmetric else bits, ignored=ignored
+        )
+    if method in ("fp8", "fbgemm_fp8", "deepseek_fp8") or algorithm == "fp8":
+        block = stated.get("weight_block_size")
+        pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
+        return Scheme(name=method or "fp8", bits=8, dtype="f8_e4m3", block=pair, scale_bits=0 if method == "fp8" else 32, ignored=ignored)
+    if method == "mxfp4":
+        return Scheme(name="mxfp4", bits=4, dtype="u8", group=32, scale_bits=8, only="experts")
+    if method in ("modelopt", "modelopt_fp4", "modelopt_mixed") or algorithm.startswith(("nvfp4", "w4a16_nvfp4", "mixed")):
+        return Scheme(name="nvfp4", bits=4, dtype="u8", group=16, scale_bits=8, ignored=ignored)
+    if method == "compressed-tensors":
+        return _compressed(stated, ignored)
+    if method == "bitsandbytes":
+        four = bool(stated.get("load_in_4bit", stated.get("_load_in_4bit", False)))
+        return Scheme(name=method, bits=4 if four else 8, dtype="u8", group=64 if four else 0, scale_bits=8, ignored=ignored)
+    return None
+
+
+def _compressed(stated: Mapping[str, Any], ignored: tuple[str, ...]) -> Scheme | None:
+    groups = stated.get("config_groups")
+    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
+    weights = first.get("weights") if isinstance(first, Mapping) else None
+    if not isinstance(weights, Mapping):
+        return None
+    bits, group = int(weights.get("num_bits") or 8), int(weights.get("group_size") or 0)
+    is_float = weights.get("type") == "float"
+    block = weights.get("block_structure")
+    if bits == 8:
+        pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
+        return Scheme(name="compressed-tensors", bits=8, dtype="f8_e4m3" if is_float else "i8", block=pair, ignored=ignored)
+    scale = 8 if is_float else 16
+    zero = 0 if weights.get("symmetric", True) else bits
+    return Scheme(
+        name="compressed-tensors", bits=bits, dtype="u8" if is_float else "i32", group=group, scale_bits=scale,
+        zero_bits=zero, ignored=ignored,
+    )  # fmt: skip
+
+
+def _ignored(stated: Mapping[str, Any]) -> tuple[str, ...]:
+    names: list[str] = []
+    for key in ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules", "llm_int8_skip_modules"):
+        value = stated.get(key)
+        if isinstance(value, (list, tuple)):
+            names += [v for v in value if isinstance(v, str)]
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,174 @@
+"""Vision and audio towers from their own configs: one rule for transformer towers, one table for what families add.
+
+Sources: vLLM 0.33 model_executor/models/{qwen2_vl,qwen2_5_vl,qwen3_vl,siglip,pixtral,mllama4,intern_vit,gemma3_mm,
+gemma4_mm,mistral3,lfm2_vl,kimi_k25,whisper,qwen2_audio}.py; a tower built from transformers' own modules is whole on
+every card, one built from vLLM's parallel layers is divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onboard.weights.matrix import Matrix, linear, vector
+
+VISION_KEYS = ("vision_config", "vision_tower_cfg", "vit_config")
+AUDIO_KEYS = ("audio_config",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """Traits of a tower type. `replicated`: every card holds it whole. `projector` names how it joins the model."""
+
+    gated: bool = False
+    bias: bool = True
+    norms: int = 2
+    replicated: bool = False
+    projector: str = "plain"  # one of PROJECTORS
+    positions: str = "grid"  # grid, table, two_tables, none
+    classes: int = 0  # class and register tokens
+    global_layers: str = ""  # a field that counts further layers
+    attention_scale: int = 1  # attention width over the tower's width
+    conv_stem: bool = False  # two convolutions over mel bins
+
+
+QWEN_VL = Tower(projector="merger", positions="table")
+TOWERS: dict[str, Tower] = {
+    "qwen2_vl": Tower(projector="merger", positions="none"),
+    "qwen2_vl_vision": Tower(projector="merger", positions="none"),
+    "qwen2_5_vl": Tower(gated=True, projector="merger", positions="none"),
+    "qwen2_5_vl_vision": Tower(gated=True, projector="merger", positions="none"),
+    "qwen2_5_omni_vision_encoder": Tower(gated=True, projector="merger", positions="none"),
+    "qwen3_vl": QWEN_VL,
+    "qwen3_vl_vision": QWEN_VL,
+    "qwen3_vl_moe": QWEN_VL,
+    "qwen3_vl_moe_vision": QWEN_VL,
+    "qwen3_5": QWEN_VL,
+    "qwen3_5_vision": QWEN_VL,
+    "qwen3_5_moe": QWEN_VL,
+    "qwen3_5_moe_vision": QWEN_VL,
+    "siglip_vision_model": Tower(),
+    "siglip2_vision_model": Tower(projector="shuffled", positions="patches"),
+    "clip_vision_model": Tower(classes=1, projector="two_layer"),
+    "pixtral": Tower(gated=True, bias=False, positions="none", projector="patch_merger"),
+    "intern_vit_6b": Tower(projector="internvl", classes=1),
+    "internvl_vision": Tower(projector="internvl", classes=1),
+    "llama4_vision_model": Tower(projector="llama4", classes=1),
+    "gemma4_vision": Tower(gated=True, bias=False, norms=4, positions="two_tables", replicated=True),
+    "qwen2_audio_encoder": Tower(replicated=True, conv_stem=True, positions="source"),
+    "qwen2_5_omni_audio_encoder": Tower(replicated=True, conv_stem=True, positions="source"),
+    "qwen3_asr_audio_encoder": Tower(conv_stem=True, positions="source"),
+    "whisper": Tower(conv_stem=True, positions="source", projector="none"),
+    "minicpmv4_6_vision": Tower(replicated=True),
+    "muse_glimmer_vision": Tower(replicated=True, projector="muse"),
+}  # fmt: skip
+
+
+def towers(config: Mapping[str, Any], text_hidden: int) -> tuple[list[Matrix], bool]:
+    """Every tower of a composite, and whether each type has an entry here. Empty where there is none."""
+    root = config.get("thinker_config") if isinstance(config.get("thinker_config"), Mapping) else config
+    made: list[Matrix] = []
+    known = True
+    assert isinstance(root, Mapping)
+    for part, keys in (("vision", VISION_KEYS), ("audio", AUDIO_KEYS)):
+        for key in keys:
+            tower = root.get(key)
+            if isinstance(tower, Mapping) and tower:
+                filled = with_defaults(tower)
+                one, has_entry = _tower(part, filled, root, text_hidden)
+                made += one
+                known = known and has_entry
+    return made, known
+
+
+def with_defaults(tower: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tower's own mapping over its class's constants (transformers 5.24), where the type is known."""
+    from onboard.class_defaults import class_defaults
+
+    found = class_defaults(str(tower.get("model_type", "")))
+    return tower if found is None else {**found.values, **{k: v for k, v in tower.items() if v is not None}}
+
+
+def _first(tower: Mapping[str, Any], *names: str) -> Any:
+    return next((tower[n] for n in names if isinstance(tower.get(n), (int, float)) and tower[n]), 0)
+
+
+def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: int) -> tuple[list[Matrix], bool]:
+    entry = TOWERS.get(str(tower.get("model_type", "")))
+    traits = entry or Tower(projector="two_layer")
+    depth = int(_first(tower, "depth", "num_hidden_layers", "encoder_layers", "layers", "vt_num_hidden_layers"))
+    width = int(_first(tower, "embed_dim", "d_model", "vt_hidden_size", "width", "hidden_size"))
+    inner = int(
+        _first(tower, "intermediate_size", "encoder_ffn_dim", "vt_intermediate_size")
+        or _first(tower, "mlp_ratio") * width
+    )
+    if not depth or not width:
+        return [], False
+    depth += int(_first(tower, traits.global_layers)) if traits.global_layers else 0
+    attention, mlp, other = (f"{part}.{k}" for k in ("attention", "mlp", "other"))
+    if traits.replicated:
+        attention = mlp = other
+    made: list[Matrix] = []
+    made += linear(attention, f"{part}.attn", width, 4 * width, bias=traits.bias, copies=depth)
+    made += linear(mlp, f"{part}.mlp", width, (3 if traits.gated else 2) * inner, copies=depth)
+    made += [vector(other, f"{part}.norms", (traits.norms + int(traits.bias) * 2) * width, copies=depth)]
+    made += _stem(part, tower, traits, width)
+    made += _projector(part, tower, root, traits, width, text)
+    return made, entry is not None
+
+
+def _stem(part: str, tower: Mapping[str, Any], traits: Tower, width: int) -> list[Matrix]:
+    """Patch embedding or convolutions, and learned positions."""
+    other = f"{part}.other"
+    if traits.conv_stem:
+        bins = int(_first(tower, "num_mel_bins") or 128)
+        positions = int(_first(tower, "max_source_positions") or 1500)
+        return [
+            Matrix(role=other, module=f"{part}.conv", rows=width, columns=3 * (bins + width)),
+            Matrix(role=other, module=f"{part}.embed_positions", rows=positions, columns=width),
+        ]
+    patch = int(_first(tower, "patch_size") or 14)
+    frames = int(_first(tower, "temporal_patch_size", "patch_temporal") or 1)
+    channels = int(_first(tower, "in_channels", "num_channels", "in_chans") or 3)
+    made = [Matrix(role=other, module=f"{part}.patch_embed", rows=width, columns=channels * frames * patch**2)]
+    side = int(_first(tower, "image_size") or 0) // patch
+    rows = {
+        "grid": side * side + traits.classes,
+        "table": int(_first(tower, "num_position_embeddings")),
+        "patches": int(_first(tower, "num_patches")),
+        "two_tables": 2 * int(_first(tower, "position_embedding_size")),
+    }.get(traits.positions, 0)
+    return [*made, Matrix(role=other, module=f"{part}.positions", rows=rows, columns=width)]
+
+
+def _projector(
+    part: str, tower: Mapping[str, Any], root: Mapping[str, Any], traits: Tower, width: int, text: int
+) -> list[Matrix]:
+    """What joins the tower to the language model, by how the family does it."""
+    merge = int(_first(tower, "spatial_merge_size") or _first(root, "spatial_merge_size", "downsample_factor") or 2)
+    out = int(_first(tower, "out_hidden_size") or text)
+    wide = width * merge**2
+    role, other = f"{part}.mlp", f"{part}.other"
+    if traits.projector == "none":
+        return []
+    if traits.projector == "merger":
+        deep = tower.get("deepstack_visual_indexes")
+        copies = 1 + (len(deep) if isinstance(deep, (list, tuple)) else 0)
+        joined = linear(role, f"{part}.merger", wide, wide, bias=True, copies=copies)
+        return joined + linear(role, f"{part}.merger", wide, out, bias=True, copies=copies)
+    if traits.projector == "patch_merger":
+        joined = linear(other, f"{part}.patch_merger", wide, width)
+        return joined + linear(role, f"{part}.projector", width, text) + linear(role, f"{part}.projector", text, text)
+    if traits.projector in ("internvl", "shuffled"):
+        middle = int(_first(root, "projector_hidden_size") or text)
+        joined = linear(other, f"{part}.mlp1", 4 * width, middle, bias=True)
+        return joined + linear(other, f"{part}.mlp1", middle, text, bias=True)
+    if traits.projector == "llama4":
+        inner, into = int(_first(tower, "intermediate_size")), int(_first(tower, "projector_input_dim") or 4096)
+        final = int(_first(tower, "projector_output_dim") or into)
+        joined = linear(role, f"{part}.adapter", inner, into) + linear(role, f"{part}.adapter", into, final)
+        return joined + linear(role, f"{part}.projector", int(_first(tower, "vision_output_dim") or final), text)
+    if traits.projector == "two_layer":
+        return linear(other, f"{part}.projector", width, text, bias=True) + linear(other, f"{part}.projector", text, text)
+    return linear(other, f"{part}.projector", width, text)

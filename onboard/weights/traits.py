@@ -1,0 +1,132 @@
+"""What only a family's code knows about its matrices: one entry a text model type, one table.
+
+A rule reads a config's fields first; what no field says stands here. Source of every entry: the family's
+`modeling_*.py` in transformers 5.24 and its file in vLLM 0.33 `model_executor/models/`, as the shapes both build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """The defaults are a Llama: gated MLP, no biases, two norms a layer, rotary positions."""
+
+    gated: bool = True  # gate, up and down instead of two matrices
+    qkv_bias: bool | None = None  # None: as `attention_bias` says
+    o_bias: bool | None = None
+    mlp_bias: bool | None = None  # None: as `mlp_bias` says
+    head_bias: bool = False
+    norms: int = 2  # norms a layer, each of the hidden size
+    norm_bias: bool = False
+    qk_norm: bool = False  # per-head norms of q and k
+    full_qk_norm: bool = False  # norms over all heads
+    ffn_multiple: int = 4  # intermediate size over hidden size where no field states it
+    positions: int = -1  # learned positions beyond `max_position_embeddings`; -1 where positions are not learned
+    embedding_norm: bool = False
+    pooler: bool = False  # an encoder: no head, a pooler where the family has one
+    has_head: bool = True
+    output_gate: bool = False  # q_proj is twice as wide (vLLM: attn_output_gate)
+    shared_gate: bool = False  # the shared expert has a gate of its own
+    router_bias: bool = False
+    expert_bias: bool = False
+    experts_gated: bool | None = None  # None: as `gated`
+    experts_in_intermediate: bool = False  # experts take intermediate_size, dense layers another field
+    dense_beside_experts: bool = False  # every MoE layer also has a dense MLP
+    mixer_only_layers: bool = False  # a layer is one mixer, an MLP or a MoE, never two of them
+    recurrent_has_mlp: bool = True  # layers with a state also have an MLP
+    dense_first: int = 0  # leading dense layers where no field states it
+    scaled_positions: int = 0  # other parameters a layer, in hidden sizes
+
+
+LLAMA = Traits()
+_GPT = Traits(gated=False, qkv_bias=True, o_bias=True, mlp_bias=True, norm_bias=True)
+_QWEN2 = Traits(qkv_bias=True, o_bias=False)
+_QWEN3 = Traits(qk_norm=True)
+_NEXT = Traits(qk_norm=True, output_gate=True, shared_gate=True)
+_BERT = replace(_GPT, positions=0, embedding_norm=True, pooler=True, has_head=False)
+_DEEPSEEK = Traits()
+_NEMOTRON_H = Traits(gated=False, norms=1, mixer_only_layers=True, recurrent_has_mlp=False)
+_GEMMA = Traits(norms=4, qk_norm=True)
+
+TRAITS: dict[str, Traits] = {
+    # --- two matrices and biases ---
+    "gpt2": replace(_GPT, positions=0),
+    "opt": replace(_GPT, positions=2),
+    "bloom": replace(_GPT, embedding_norm=True),
+    "gpt_neox": _GPT,
+    "codegen": replace(_GPT, qkv_bias=False, o_bias=False, norms=1, head_bias=True),
+    "gptj": replace(_GPT, qkv_bias=False, o_bias=False, norms=1, head_bias=True),
+    "gpt_bigcode": replace(_GPT, positions=0),
+    "phi": replace(_GPT, norms=1, head_bias=True),
+    "starcoder2": _GPT,
+    "falcon": replace(_GPT, qkv_bias=False, o_bias=False, mlp_bias=False, norms=1),
+    "mpt": Traits(gated=False, norm_bias=False),
+    "phi3small": replace(_GPT, gated=True),
+    "nemotron": Traits(gated=False, norm_bias=True),
+    "bert": _BERT,
+    "roberta": replace(_BERT, pooler=False),
+    "xlm-roberta": replace(_BERT, pooler=False),
+    # --- biases on q, k and v alone ---
+    "qwen": _QWEN2,
+    "qwen2": _QWEN2,
+    "qwen2_vl": _QWEN2,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen2_5_omni_text": _QWEN2,
+    "qwen2_moe": replace(_QWEN2, shared_gate=True),
+    "chatglm": Traits(o_bias=False),
+    "glm4_moe": Traits(o_bias=False, qk_norm=False),
+    "gpt_oss": Traits(qkv_bias=True, o_bias=True, router_bias=True, expert_bias=True, experts_in_intermediate=True),
+    "phimoe": Traits(norm_bias=True, head_bias=True, experts_in_intermediate=True),
+    # --- norms of q and k ---
+    "qwen3": _QWEN3,
+    "qwen3_moe": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_moe_text": _QWEN3,
+    "qwen3_asr_text": _QWEN3,
+    "qwen3_omni_moe_text": _QWEN3,
+    "qwen3_next": _NEXT,
+    "qwen3_5": _NEXT,
+    "qwen3_5_text": _NEXT,
+    "qwen3_5_moe": _NEXT,
+    "qwen3_5_moe_text": _NEXT,
+    "olmo2": Traits(full_qk_norm=True),
+    "exaone4": Traits(qk_norm=True),
+    "minimax_m2": Traits(full_qk_norm=True, experts_in_intermediate=True),
+    "laguna": Traits(qk_norm=True),
+    # --- Cohere, Gemma ---
+    "cohere": Traits(norms=1),
+    "cohere2": Traits(norms=1),
+    "gemma": LLAMA,
+    "gemma2": Traits(norms=4),
+    "gemma3": _GEMMA,
+    "gemma3_text": _GEMMA,
+    "gemma3n_text": _GEMMA,
+    "gemma4": _GEMMA,
+    "gemma4_text": replace(_GEMMA, dense_beside_experts=True),
+    "gemma4_unified_text": replace(_GEMMA, dense_beside_experts=True),
+    # --- experts ---
+    "mixtral": Traits(experts_in_intermediate=True),
+    "dbrx": Traits(experts_in_intermediate=True),
+    "llama4_text": Traits(experts_in_intermediate=True),
+    "jamba": Traits(experts_in_intermediate=True),
+    "granitemoe": Traits(experts_in_intermediate=True),
+    "minimax": Traits(experts_in_intermediate=True),
+    "minimax_text_01": Traits(experts_in_intermediate=True),
+    "minimax_m1": Traits(experts_in_intermediate=True),
+    "grok-1": Traits(experts_in_intermediate=True),
+    # --- recurrent ---
+    "mamba": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
+    "mamba2": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
+    "falcon_mamba": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
+    "nemotron_h": _NEMOTRON_H,
+}  # fmt: skip
+
+
+def traits_of(model_type: str) -> tuple[Traits, bool]:
+    """The entry of a text model type, and whether there is one (a Llama's shape stands in where not)."""
+    found = TRAITS.get(model_type)
+    return (LLAMA, False) if found is None else (found, True)
