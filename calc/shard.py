@@ -31,7 +31,9 @@ class Split:
 
     @property
     def text(self) -> str:
-        parts = [f"TP {self.tp}"] + ([f"EP {self.ep}"] if self.ep > 1 else []) + ([f"PP {self.pp}"] if self.pp > 1 else [])
+        parts = (
+            [f"TP {self.tp}"] + ([f"EP {self.ep}"] if self.ep > 1 else []) + ([f"PP {self.pp}"] if self.pp > 1 else [])
+        )
         return ", ".join(parts)
 
 
@@ -161,7 +163,9 @@ def chosen_variant(profile: Profile, name: str | None) -> WeightVariant:
     for variant in profile.weights:
         if wanted is None or variant.name == wanted:
             return variant
-    missing = f"{profile.id} has no weights called {wanted!r}" if wanted else f"the weights of {profile.id} are not known"
+    missing = (
+        f"{profile.id} has no weights called {wanted!r}" if wanted else f"the weights of {profile.id} are not known"
+    )
     raise WeightsUnknown(
         missing, path="--weights", value=wanted,
         hint="give --weights-gb X (10^9 bytes, the checkpoint's size)" + "".join(f", or --weights {w.name}" for w in profile.weights),

@@ -17,6 +17,7 @@ from onboard.rules.knowledge import UNREAD
 from onboard.serving_facts import record_serving_facts
 from onboard.text_model import TextConfig, text_config
 from onboard.unread import note_unread_keys
+from onboard.weights.parameters import record_weight_facts, weights_by_rule
 
 SCALARS = (
     "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_kv_heads", "head_dim", "dtype",
@@ -55,6 +56,8 @@ def derive(
         record_max_model_len(facts, tokenizer_config)
         record_quantization(facts, side)
         record_serving_facts(facts)
+        record_weight_facts(facts)
+        weights = weights or weights_by_rule(facts, derived.layers, derived.mtp_layers)
         note_unread_keys(facts)
     except RecursionError as error:
         raise TooLarge("the config is nested too deeply", hint="no published config is") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from onboard.field_spec import Field
 from onboard.field_spec import count as _count
 from onboard.fields_recurrent import RECURRENT_FIELDS
+from onboard.fields_weights import WEIGHT_FIELDS
 
 
 def _heads(*spellings: str, low: int = 1) -> Field:
@@ -192,6 +193,7 @@ FIELDS: dict[str, Field] = {
     # --- quantisation ---
     "quantization_config": Field(("quantization_config", "compression_config"), "any", root=True),
     **RECURRENT_FIELDS,
+    **WEIGHT_FIELDS,
 }
 
 # Keys that hold a context length; the smallest stated one bounds the model (vLLM 0.33 config/model_arch.py and model.py).

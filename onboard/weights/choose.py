@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from onboard.errors import MissingShard, NotJson, TooLarge, UnsafePath, WeightsUnknown
+from onboard.errors import Caution, MissingShard, NotJson, TooLarge, UnsafePath, WeightsUnknown
 
 MAX_INDEX_BYTES = 64 * 2**20
 MAX_INDEXES = 8  # in one folder; real ones hold one or two
@@ -79,6 +79,18 @@ class Choice:
     others: tuple[FileSet, ...]
     set_aside: tuple[tuple[str, str], ...]
 
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What was chosen and what was set aside, in one line each."""
+        if not self.set_aside and not self.others:
+            return ()
+        others = ", ".join(one.name for one in self.others)
+        aside = "; ".join(f"{path} ({why})" for path, why in self.set_aside[:6])
+        more = len(self.set_aside) - 6
+        text = f"{self.chosen.name!r} is used" + (f", --weights may name {others}" if others else "")
+        text += f"; set aside: {aside}" + (f" and {more} more" if more > 0 else "") if aside else ""
+        return (Caution("weights-choice", self.chosen.name, text),)
+
 
 def choose(files: Iterable[tuple[str, int]], read_text: Callable[[str], str], name: str | None = None) -> Choice:
     """Choose among the sets of a listing of (path, bytes).
@@ -93,7 +105,9 @@ def choose(files: Iterable[tuple[str, int]], read_text: Callable[[str], str], na
     chosen = sets[0] if name is None else next((s for s in sets if s.name == name), None)
     if chosen is None:
         known = ", ".join(s.name for s in sets)
-        raise WeightsUnknown(f"no set of weights is called {name!r}", path="--weights", value=name, hint=f"known: {known}")
+        raise WeightsUnknown(
+            f"no set of weights is called {name!r}", path="--weights", value=name, hint=f"known: {known}"
+        )
     others = tuple(s for s in sets if s is not chosen)
     copies = [(path, f"belongs to the set {s.name!r}") for s in others for path, _ in s.files]
     taken = {path for path, _ in chosen.files}
@@ -107,12 +121,16 @@ def check(chosen: FileSet) -> None:
     if chosen.missing:
         raise MissingShard(
             f"{index} names {len(chosen.missing)} file(s) that are not there: {_some(chosen.missing)}",
-            path=index, value=_some(chosen.missing), hint="wait for the upload to finish, or download the rest",
+            path=index,
+            value=_some(chosen.missing),
+            hint="wait for the upload to finish, or download the rest",
         )
     if chosen.strays:
         raise MissingShard(
             f"{index} does not name {len(chosen.strays)} file(s) of the same kind: {_some(chosen.strays)}; it is stale",
-            path=index, value=_some(chosen.strays), hint="remove what an earlier sharding left behind",
+            path=index,
+            value=_some(chosen.strays),
+            hint="remove what an earlier sharding left behind",
         )
 
 

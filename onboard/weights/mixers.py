@@ -143,7 +143,11 @@ def _delta_net(context: Context, cache: Any, index: int) -> list[Matrix]:
     made += linear("state", "linear_attn.in_proj_ba", hidden, 2 * cache.num_v_heads)
     made += linear("state", "linear_attn.out_proj", values, hidden)
     made += [Matrix(role="state", module="linear_attn.conv1d", rows=2 * keys + values, columns=cache.conv_kernel)]
-    return [*made, vector("state", "linear_attn.A_log", 2 * cache.num_v_heads), vector("norm", "linear_attn.norm", cache.v_dim)]
+    return [
+        *made,
+        vector("state", "linear_attn.A_log", 2 * cache.num_v_heads),
+        vector("norm", "linear_attn.norm", cache.v_dim),
+    ]
 
 
 def _mamba2(context: Context, cache: Any, index: int) -> list[Matrix]:
@@ -155,7 +159,13 @@ def _mamba2(context: Context, cache: Any, index: int) -> list[Matrix]:
     made += linear("state", "mixer.out_proj", inner, hidden)
     made += [Matrix(role="state", module="mixer.conv1d", rows=inner, columns=cache.conv_kernel + 1)]
     made += [
-        Matrix(role="state_groups", module="mixer.conv1d", rows=groups, columns=cache.conv_kernel + 1, units=cache.num_groups)
+        Matrix(
+            role="state_groups",
+            module="mixer.conv1d",
+            rows=groups,
+            columns=cache.conv_kernel + 1,
+            units=cache.num_groups,
+        )
     ]
     return [*made, vector("state", "mixer.A", 3 * heads), vector("state", "mixer.norm", inner)]
 
@@ -186,10 +196,16 @@ def _kimi_delta(context: Context, cache: Any, index: int) -> list[Matrix]:
     if context.facts.get("use_full_rank_gate"):
         made += linear("state", "self_attn.g_proj", hidden, wide)
     else:
-        made += linear("replicated", "self_attn.g_a_proj", hidden, dim) + linear("state", "self_attn.g_b_proj", dim, wide)
+        made += linear("replicated", "self_attn.g_a_proj", hidden, dim) + linear(
+            "state", "self_attn.g_b_proj", dim, wide
+        )
     made += linear("state", "self_attn.o_proj", wide, hidden)
     made += [Matrix(role="state", module="self_attn.conv1d", rows=3 * wide, columns=cache.conv_kernel)]
-    return [*made, vector("state", "self_attn.dt_bias", wide + cache.num_heads), vector("norm", "self_attn.o_norm", dim)]
+    return [
+        *made,
+        vector("state", "self_attn.dt_bias", wide + cache.num_heads),
+        vector("norm", "self_attn.o_norm", dim),
+    ]
 
 
 def _lightning(context: Context, cache: Any, index: int) -> list[Matrix]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from onboard.errors import Refusal, WeightsUnknown
 from onboard.facts import Facts
+from onboard.fields_weights import WEIGHT_FIELDS
 from onboard.layers import Layer
 from onboard.profile import TensorGroup, WeightVariant
 from onboard.weights.feedforward import dense_width, feed_forward, sparse_layers
@@ -40,7 +41,9 @@ def variant_from_config(
         raise
     except Refusal as error:
         raise WeightsUnknown(
-            f"parameters cannot be counted: {error.message}", path=error.path, value=error.value,
+            f"parameters cannot be counted: {error.message}",
+            path=error.path,
+            value=error.value,
             hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
         ) from None
     scheme = scheme_of(quantization or {})
@@ -56,6 +59,29 @@ def variant_from_config(
         groups=groups,
         error_ppm=ppm,
     )
+
+
+def record_weight_facts(facts: Facts) -> None:
+    """Ask for every field that parameters rest on, so that a profile alone can count them again."""
+    for name in WEIGHT_FIELDS:
+        if facts.has(name) or facts.origin(name):
+            facts.find(name)
+
+
+def weights_by_rule(
+    facts: Facts, layers: tuple[Layer, ...], mtp_layers: tuple[Layer, ...]
+) -> tuple[WeightVariant, ...]:
+    """The weights a config implies, as a profile's only variant; none where no rule counts them."""
+    stated = facts.get("quantization_config")
+    try:
+        return (
+            variant_from_config(
+                facts, layers, mtp_layers, quantization=stated if isinstance(stated, Mapping) else None
+            ),
+        )
+    except WeightsUnknown as error:
+        facts.caution("weights-unknown", error.path, error.message)
+        return ()
 
 
 def element_bytes(facts: Facts) -> int:

@@ -85,11 +85,15 @@ def _read_one(path: str, size: int | None, read_range: ReadRange, first_read: in
     wanted = first_read if size is None else min(first_read, size)
     start = read_range(path, 0, wanted)[:wanted] if wanted > 0 else b""
     if len(start) < 8:
-        raise BadHeader(f"{path} ends before its header's length", path=path, value=len(start), hint="download it again")
+        raise BadHeader(
+            f"{path} ends before its header's length", path=path, value=len(start), hint="download it again"
+        )
     length = int.from_bytes(start[:8], "little")
     if length > MAX_HEADER_BYTES or (size is not None and length > size - 8):
         raise BadHeader(
-            f"{path} claims a header of {length} bytes", path=path, value=length,
+            f"{path} claims a header of {length} bytes",
+            path=path,
+            value=length,
             hint=f"a header fits its file and is at most {MAX_HEADER_BYTES} bytes",
         )
     body = start[8 : 8 + length]
@@ -122,7 +126,9 @@ def parse_header(body: bytes, path: str, data_bytes: int | None) -> tuple[Tensor
         position = end
     if data_bytes is not None and position != data_bytes:
         raise BadHeader(
-            f"{path}: tensors end at byte {position} of the data, the file holds {data_bytes}", path=path, value=position,
+            f"{path}: tensors end at byte {position} of the data, the file holds {data_bytes}",
+            path=path,
+            value=position,
             hint="the file is cut off or was appended to; download it again",
         )
     return tuple(tensor for tensor, _, _ in entries)

@@ -7,17 +7,18 @@ scheme creates for a linear layer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from onboard.weights.ignored import IgnoreList
 from onboard.weights.matrix import Matrix
 
 ALWAYS_PLAIN = ("lm_head", "vision", "audio", "eh_proj")  # quantisers leave them unless told otherwise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scheme:
     """`bits` a weight, one scale of `scale_bits` (and a zero point) for every `group` weights; 0: one a row."""
 
@@ -37,7 +38,11 @@ class Scheme:
             return matrix.role.endswith(self.only)
         if matrix.columns == 1 or any(matrix.module.startswith(p) for p in ALWAYS_PLAIN):
             return False
-        return not any(_matches(pattern, matrix) for pattern in self.ignored)
+        return not self.ignores.match(matrix)
+
+    @cached_property
+    def ignores(self) -> IgnoreList:
+        return IgnoreList(self.ignored)
 
     def bytes_of(self, matrix: Matrix) -> int:
         """Weights and scales of all copies, in bytes."""
@@ -50,22 +55,6 @@ class Scheme:
         return weights + matrix.rows * groups * matrix.copies * (self.scale_bits + self.zero_bits) // 8
 
 
-def _matches(pattern: str, matrix: Matrix) -> bool:
-    """Whether an ignore entry (a module path, a glob or `re:...`) names this module in its layer."""
-    layer = str(matrix.layer) if matrix.layer >= 0 else ""
-    module = matrix.module
-    names = [f"model.layers.{layer}.{module}" if layer else module, module]
-    names += [f"model.language_model.layers.{layer}.{module}"] if layer else []
-    if pattern.startswith("re:"):
-        try:
-            return len(pattern) < 300 and any(re.match(pattern[3:], n) for n in names)
-        except re.error:
-            return False
-    glob = re.escape(pattern).replace(r"\*", ".*")
-    found = any(re.fullmatch(glob, n) or re.fullmatch(glob + r"\..*", n) or re.search(rf"(^|\.){glob}(\.|$)", n) for n in names)
-    return bool(found)
-
-
 def scheme_of(quantization: Mapping[str, Any]) -> Scheme | None:
     """The scheme a quantization_config (or ModelOpt's side file) states, or None where it states none we know."""
     if not quantization:
@@ -75,25 +64,29 @@ def scheme_of(quantization: Mapping[str, Any]) -> Scheme | None:
     method = str(stated.get("quant_method") or "").lower()
     algorithm = str(stated.get("quant_algo") or "").lower()
     ignored = _ignored(stated)
-    if method in ("awq", "gptq", "auto-round", "autoround", "auto_round", "awq_marlin", "gptq_marlin", "inc"):
+    if method in ("awq", "gptq", "auto-round", "auto_round", "awq_marlin", "gptq_marlin", "inc"):
         bits, group = int(stated.get("bits") or stated.get("w_bit") or 4), int(stated.get("group_size") or 128)
         symmetric = bool(stated.get("sym", False)) and method != "awq"
-        return Scheme(
-            name=method, bits=bits, dtype="i32", group=max(group, 0), zero_bits=0 if symmetric else bits, ignored=ignored
-        )
+        zero = 0 if symmetric else bits
+        return Scheme(name=method, bits=bits, dtype="i32", group=max(group, 0), zero_bits=zero, ignored=ignored)
     if method in ("fp8", "fbgemm_fp8", "deepseek_fp8") or algorithm == "fp8":
         block = stated.get("weight_block_size")
         pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
-        return Scheme(name=method or "fp8", bits=8, dtype="f8_e4m3", block=pair, scale_bits=0 if method == "fp8" else 32, ignored=ignored)
+        return Scheme(
+            name=method or "fp8", bits=8, dtype="f8_e4m3", block=pair, scale_bits=32 if method == "fbgemm_fp8" else 0,
+            ignored=ignored,
+        )  # fmt: skip
     if method == "mxfp4":
         return Scheme(name="mxfp4", bits=4, dtype="u8", group=32, scale_bits=8, only="experts")
-    if method in ("modelopt", "modelopt_fp4", "modelopt_mixed") or algorithm.startswith(("nvfp4", "w4a16_nvfp4", "mixed")):
+    if method.startswith("modelopt") or algorithm.startswith(("nvfp4", "w4a16_nvfp4", "mixed")):
         return Scheme(name="nvfp4", bits=4, dtype="u8", group=16, scale_bits=8, ignored=ignored)
     if method == "compressed-tensors":
         return _compressed(stated, ignored)
     if method == "bitsandbytes":
         four = bool(stated.get("load_in_4bit", stated.get("_load_in_4bit", False)))
-        return Scheme(name=method, bits=4 if four else 8, dtype="u8", group=64 if four else 0, scale_bits=8, ignored=ignored)
+        return Scheme(
+            name=method, bits=4 if four else 8, dtype="u8", group=64 if four else 0, scale_bits=8, ignored=ignored
+        )
     return None
 
 
@@ -108,7 +101,8 @@ def _compressed(stated: Mapping[str, Any], ignored: tuple[str, ...]) -> Scheme |
     block = weights.get("block_structure")
     if bits == 8:
         pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
-        return Scheme(name="compressed-tensors", bits=8, dtype="f8_e4m3" if is_float else "i8", block=pair, ignored=ignored)
+        dtype = "f8_e4m3" if is_float else "i8"
+        return Scheme(name="compressed-tensors", bits=8, dtype=dtype, block=pair, ignored=ignored)
     scale = 8 if is_float else 16
     zero = 0 if weights.get("symmetric", True) else bits
     return Scheme(

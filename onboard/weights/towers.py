@@ -170,5 +170,7 @@ def _projector(
         joined = linear(role, f"{part}.adapter", inner, into) + linear(role, f"{part}.adapter", into, final)
         return joined + linear(role, f"{part}.projector", int(_first(tower, "vision_output_dim") or final), text)
     if traits.projector == "two_layer":
-        return linear(other, f"{part}.projector", width, text, bias=True) + linear(other, f"{part}.projector", text, text)
+        return linear(other, f"{part}.projector", width, text, bias=True) + linear(
+            other, f"{part}.projector", text, text
+        )
     return linear(other, f"{part}.projector", width, text)
