@@ -73,7 +73,7 @@ def _missing(a: Anchor) -> Iterator[Problem]:
     if not a.version and "version" not in a.how and a.engine == "vllm":
         yield Problem("version", "the engine's version decides which rules apply, and it is missing")
     for name in NEEDED.get(a.engine, ()):
-        if name not in a.flags and name not in a.how:
+        if name not in a.flags and a.how.get(name) != "not printed":
             yield Problem(
                 f"flags.{name}", "missing: the rules read it; state its value, or under `how` that it was not printed"
             )
@@ -173,7 +173,7 @@ def _model(a: Anchor, profile: Profile) -> Iterator[Problem]:
         and not a.flags.get("speculative")
     ):
         per_token = available * GIB / tokens
-        low, high = _bytes_per_token(profile, tp, width)
+        low, high = _bytes_per_token(profile, tp, width, int(a.flags.get("max_model_len") or 1))
         if not low / pp * 0.95 <= per_token <= high * 1.25:
             yield Problem(
                 "printed.kv_tokens",
@@ -204,11 +204,14 @@ def _weights(a: Anchor, profile: Profile, cards: int) -> Iterator[Problem]:
         )
 
 
-def _bytes_per_token(profile: Profile, tp: int, width: float) -> tuple[float, float]:
-    """Bytes a token on one card: at least the growing layers alone, at most every layer growing. Latent rows are
-    whole.
+def _bytes_per_token(profile: Profile, tp: int, width: float, length: int) -> tuple[float, float]:
+    """Bytes a token on one card: at least the growing layers alone, at most every layer growing. Latent rows are whole.
+
+    Beside recurrent states, releases up to 0.20.0 count a token once for all groups of layers (as many as there are
+    layers for one that grows), later ones spread a request's states over its tokens.
     """
     low = high = 0.0
+    growing_layers = 0
     for layer in profile.layers:
         for cache in layer.caches:
             heads = getattr(cache, "num_kv_heads", 0)
@@ -216,10 +219,12 @@ def _bytes_per_token(profile: Profile, tp: int, width: float) -> tuple[float, fl
             if cache.kind in ("latent", "compressed", "indexer"):
                 share = 1.0
             growing = float(cache.growing_elements())
+            growing_layers += growing > 0
             per_layer = growing or float(getattr(cache, "elements_per_token", lambda: 0)())
             low, high = low + growing * share * width, high + per_layer * share * width
-    states = profile.state_elements_per_sequence
-    return low, high * (8.0 if states else 1.0)  # a state's pages are padded: tokens then say little above
+    if states := profile.state_elements_per_sequence:
+        high = max(high * len(profile.layers) / max(1, growing_layers), high + 3 * 4 * states / tp / length)
+    return low, high
 
 
 def _number(a: Anchor, name: str) -> float | None:
