@@ -27,7 +27,7 @@ class Loaded:
 
 def find(model_id: str, catalog: str | None = None) -> Path | None:
     """The profile file of an id, the user's before the shipped one; None where there is none."""
-    if not ID.match(model_id):
+    if not ID.fullmatch(model_id):
         return None
     for folder in reversed(layers_of("profiles", catalog)):
         path = folder / f"{model_id}.yaml"
@@ -86,7 +86,7 @@ def read_profile(path: Path) -> Profile:
 def ids(catalog: str | None = None) -> list[str]:
     """Every id, sorted."""
     found = {p.stem for folder in layers_of("profiles", catalog) for p in _yaml_files(folder)}
-    return sorted(i for i in found if ID.match(i))
+    return sorted(i for i in found if ID.fullmatch(i))
 
 
 def _yaml_files(folder: Path) -> list[Path]:
@@ -98,7 +98,7 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 def check_id(model_id: str) -> str:
     """An id that a user gave. Raises UsageError where it cannot be a file's name."""
-    if not ID.match(model_id):
+    if not ID.fullmatch(model_id):
         raise UsageError(
             f"{model_id[:80]!r} cannot be an id",
             path="--id",

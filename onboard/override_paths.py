@@ -58,7 +58,7 @@ class Target:
 
 def resolve(profile: Profile, path: str) -> Target:
     """What `path` names in this profile. Raises BadOverride, naming the nearest path, where it names nothing."""
-    found = _LAYERS.match(path)
+    found = _LAYERS.fullmatch(path)
     if found:
         return _layers(profile, path, found["stack"], found["range"], found["rest"])
     head, _, rest = path.partition(".")

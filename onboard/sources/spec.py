@@ -56,7 +56,7 @@ def hub_spec(source: str) -> HubSpec | None:
     """Parse `org/name[@revision][:file.gguf]` or a Hub URL (/tree/, /blob/, /resolve/); None where it is neither."""
     if "://" in source:
         return _url(source)
-    found = _REPO.match(source)
+    found = _REPO.fullmatch(source)
     if found is None or _looks_like_path(source):
         return None
     return HubSpec(found["repo"], found["revision"], found["file"])
@@ -77,7 +77,7 @@ def _url(source: str) -> HubSpec | None:
             hint="name a repository of huggingface.co, or set HF_ENDPOINT",
         )
     pieces = [unquote(p) for p in parts.path.removeprefix(base).split("/") if p]
-    if len(pieces) < 2 or not _REPO.match("/".join(pieces[:2])):
+    if len(pieces) < 2 or not _REPO.fullmatch("/".join(pieces[:2])):
         return None
     revision, file = None, None
     if len(pieces) > 3 and pieces[2] in ("tree", "blob", "resolve"):
