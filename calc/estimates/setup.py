@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calc.estimates.tables import encoder_family, is_pooling, is_ungated
+from calc.plan import Plan
 from calc.prediction import Resolved
 from onboard.profile import Profile
 
@@ -89,7 +90,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         intermediate=_widest(profile.fact("intermediate_size")) or 4 * int(profile.require("hidden_size")),
         gated=not is_ungated(profile.architectures),
         experts=int(profile.fact("num_experts") or 0),
-        topk=int(profile.fact("num_experts_per_token") or 0),
+        topk=_widest(profile.fact("num_experts_per_token")),
         moe_intermediate=_moe_width(profile),
         latent=any(c.kind == "latent" for layer in profile.layers for c in layer.caches),
         sparse=any(c.kind in ("indexer", "compressed") for layer in profile.layers for c in layer.caches),
@@ -101,7 +102,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         tp=plan.tensor_parallel_size,
         pp=plan.pipeline_parallel_size,
         max_num_seqs=plan.max_num_seqs or 1,
-        max_num_batched_tokens=plan.max_num_batched_tokens or plan.chunked_prefill_size or plan.ubatch_size or 2048,
+        max_num_batched_tokens=_batched_tokens(plan),
         expert_parallel=plan.enable_expert_parallel,
         eager=plan.enforce_eager,
         kv_cache_dtype=plan.kv_cache_dtype,
@@ -147,14 +148,21 @@ def geometry_fields(geometry: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _batched_tokens(plan: Plan) -> int:
+    """Tokens of one forward pass. SGLang without chunked prefill (-1) takes its max_prefill_tokens, 16384."""
+    chunk = plan.chunked_prefill_size
+    if chunk is not None and chunk < 0:
+        return 16384
+    return plan.max_num_batched_tokens or chunk or plan.ubatch_size or 2048
+
+
 def _widest(value: Any) -> int:
-    """The widest MLP where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's class,
-    BLOOM
-    and Falcon then take four times the hidden size).
+    """The widest layer's value where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's
+    class, BLOOM and Falcon then take four times the hidden size).
     """
     if value is None:
         return 0
-    return max(value) if isinstance(value, tuple) else int(value)
+    return max(value) if isinstance(value, (list, tuple)) else int(value)
 
 
 def _moe_width(profile: Profile) -> int:

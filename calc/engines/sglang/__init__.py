@@ -40,6 +40,8 @@ class Sglang:
             notes.append(
                 Note("default", f"mem_fraction_static not given: {settings.mem_fraction_static:.3f} on this card")
             )
+        if plan.max_model_len is None and profile.fact("max_model_len") is None:
+            notes.append(Note("default", f"no context length stated: SGLang takes {settings.context_length}"))
         filled = replace(
             plan,
             max_model_len=settings.context_length,

@@ -17,6 +17,7 @@ from onboard.profile import Profile
 from onboard.states import KimiDelta, StateCache
 
 MIB = 2**20
+UNSTATED_CONTEXT = 2048  # utils/hf_transformers/common.py get_context_length
 EMBEDDING_CACHE_MIB = 100  # SGLANG_VLM_CACHE_SIZE_MB
 IPC_FEATURES_MIB = 1024  # SGLANG_MM_FEATURE_CACHE_MB
 SPECULATIVE_REQUESTS = 48  # arg_groups/speculative_hook.py, when running requests are not given
@@ -108,7 +109,7 @@ def settle(
         attention_tensor_parallel_size=max(1, plan.tensor_parallel_size // dp),
         attention_data_parallel_size=dp,
         page_size=page,
-        context_length=plan.max_model_len or int(profile.require("max_model_len")),
+        context_length=plan.max_model_len or int(profile.fact("max_model_len") or UNSTATED_CONTEXT),
         chunked_prefill_size=chunk // dp if chunk > 0 else chunk,
         cuda_graph_max_bs=0 if plan.enforce_eager else max_bs,
         num_decode_graphs=0
