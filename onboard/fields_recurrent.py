@@ -15,6 +15,7 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "mtp_transformer_layers": count("mtp_transformer_layers", high=1000),
     "mtp_local_layer_ids": Field(("mtp_local_layer_ids",), "list"),
     "block_types": Field(("block_types", "_block_types"), "list"),
+    "attn_layers": Field(("attn_layers",), "list"),
     "attn_layer_period": count("attn_layer_period", high=100_000),
     "attn_layer_offset": count("attn_layer_offset", high=100_000, low=0),
     "attn_layer_indices": Field(("attn_layer_indices",), "list"),

@@ -6,7 +6,7 @@ from onboard.errors import LayerCountMismatch
 from onboard.facts import Facts
 from onboard.rules.recurrent_labels import MLP
 
-_LISTS = ("layers_block_type", "hybrid_override_pattern")
+_LISTS = ("layers_block_type", "hybrid_override_pattern", "attn_layers")
 _STACKS_WITHOUT_A_COUNT = {"nemotron_h": 4}  # transformers 5.24 NemotronHConfig: the default pattern's length
 
 
@@ -37,7 +37,8 @@ def layer_count(facts: Facts) -> int:
                 hint="one entry a layer",
             )
     elif facts.find("num_hidden_layers") is None:
-        own = _STACKS_WITHOUT_A_COUNT.get(facts.model_type)
+        held = next((facts.get(name) for name in _LISTS if facts.get(name) is not None), None)
+        own = _STACKS_WITHOUT_A_COUNT.get(facts.model_type) if held is None else len(held)
         if own is not None:
             return int(facts.record("num_hidden_layers", own, "the class's own pattern"))
     return int(facts.need("num_hidden_layers", "says how many layers there are"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from onboard.rules.recurrent_labels import CHUNKED, FULL, INDEXED, LINEAR, MLP, SLIDING
+from onboard.rules.recurrent_labels import CHUNKED, FULL, INDEXED, KEPT_HIDDEN_STATES, LINEAR, MLP, SLIDING
 
-CROSS, SPARSE_FULL, MEMORY = "cross_attention", "minimax_m3_sparse", "segment_memory"
+CROSS, SPARSE_FULL, MEMORY = "cross_attention", "minimax_m3_sparse", KEPT_HIDDEN_STATES
 NONE = MLP  # a layer without attention or state
 
-# Other names that published files use; `recurrent_patterns.RENAMES` has those of recurrent stacks.
+# Other names that published files use; `pattern_words.RENAMES` has those of recurrent stacks.
 SYNONYMS = {
     "global": FULL,
     "global_attention": FULL,

@@ -12,7 +12,7 @@ from onboard.rules.windows import need_window
 def is_latent(facts: Facts, index: int) -> bool:
     """Whether the layer's attention is latent: a rank is known, and no flag turns it off."""
     if facts.stated_null("kv_lora_rank") and facts.get("qk_nope_head_dim"):
-        facts.caution("latent-off", "kv_lora_rank", "null beside latent attention's other sizes: read as plain attention")
+        facts.caution("latent-off", "kv_lora_rank", "null beside the other sizes of latent attention: read as plain")
     return facts.layer("kv_lora_rank", index) is not None and facts.get("use_mla") is not False
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Compressed, FullAttention, LatentAttention, Layer
 from onboard.rules.compressed import ratio_label
+from onboard.rules.pattern_words import indices, named, pattern_labels
 from onboard.rules.recurrent_labels import HYBRID, HYBRID_SLIDING, SLIDING, WINDOW_K
-from onboard.rules.recurrent_patterns import indices, named, pattern_labels
 
 # A draft layer's kind that only code knows, by model type.
 FAMILY_LABELS: dict[str, str] = {

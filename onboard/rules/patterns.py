@@ -15,7 +15,8 @@ from onboard.rules.default_patterns import default_labels
 from onboard.rules.knowledge import LAST_IS_FULL, PATTERNS, RENAMED
 from onboard.rules.labels import CHUNKED, CROSS, FULL, INDEXED, LINEAR, NONE, SLIDING, SPARSE_FULL, SYNONYMS
 from onboard.rules.pattern_kinds import CHUNKED_BY_ROPE, Every, SlidesFrom
-from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, named, unplaced
+from onboard.rules.pattern_words import named
+from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, unplaced
 
 Reader = Callable[[Facts, int], "tuple[str, ...] | None"]
 

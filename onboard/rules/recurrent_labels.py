@@ -16,3 +16,4 @@ COMPRESSED_SPARSE = "compressed_sparse_attention"
 HEAVILY_COMPRESSED = "heavily_compressed_attention"
 YOCO_CROSS = "yoco_cross"
 WINDOW_K = "sliding_shared_key_value"  # one tensor for K and V (DeepSeek-V4)
+KEPT_HIDDEN_STATES = "segment_memory"  # hidden states of earlier tokens instead of K and V

@@ -1,70 +1,30 @@
 """Which layers are recurrent: one reader for each way in which configs write it.
 
 Every reader answers with one label a layer, or None where its field is absent. Labels are transformers' names;
-`RENAMES` holds the older and the other names for them. Sources: transformers 5.24 `models/*/configuration_*.py`,
+`pattern_words.RENAMES` holds other names for them. Sources: transformers 5.24 `models/*/configuration_*.py`,
 and, where a family has no class there, its vLLM model file, as named on each reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from onboard.errors import FieldInvalid, FieldMissing, LayerCountMismatch, UnknownLayerKind
 from onboard.facts import Facts
 from onboard.rules.compressed import compressed_layer_types, ratio_labels
 from onboard.rules.counts import pairs_attention_and_mlp
-from onboard.rules.recurrent_labels import CONV, FULL, HYBRID, HYBRID_SLIDING, LINEAR, MLP, MOE, SLIDING, YOCO_CROSS
-
-# Another name for a label -> the label. transformers 5.24 `remap_legacy_layer_types`; the files themselves.
-RENAMES: dict[str, str] = {
-    "mamba": LINEAR,
-    "mamba2": LINEAR,
-    "recurrent": LINEAR,
-    "linear": LINEAR,
-    "kda": LINEAR,
-    "short_conv": CONV,
-    "attention": FULL,
-    "full": FULL,
-}
-
-# One character a layer (transformers 5.24 `NemotronHConfig._pattern_to_list`; vLLM 0.33 `models/nemotron_h.py`).
-PATTERN_CHARACTERS: dict[str, str] = {"M": LINEAR, "*": FULL, "E": MOE, "-": MLP}
-
-
-def named(facts: Facts, names: Sequence[Any], path: str) -> tuple[str, ...]:
-    """Labels of a list of names. Raises FieldInvalid where an entry is no text."""
-    for index, name in enumerate(names):
-        if not isinstance(name, str):
-            raise FieldInvalid(
-                f"layer {index} has no name but {name!r}", path=f"{facts.prefix}{path}[{index}]", value=name
-            )
-    return tuple(RENAMES.get(name, name) for name in names)
-
-
-def pattern_labels(facts: Facts, pattern: str, path: str) -> tuple[str, ...]:
-    """Labels of a pattern string. Raises UnknownLayerKind for a character that no layer has."""
-    for index, character in enumerate(pattern):
-        if character not in PATTERN_CHARACTERS:
-            raise UnknownLayerKind(
-                f"character {index} of {path} is {character!r}",
-                path=f"{facts.prefix}{path}[{index}]",
-                value=character,
-                hint="known: " + " ".join(PATTERN_CHARACTERS),
-            )
-    return tuple(PATTERN_CHARACTERS[character] for character in pattern)
-
-
-def indices(facts: Facts, name: str, values: Sequence[Any], count: int, first: int = 0) -> frozenset[int]:
-    """Layer indices, counted from 0, of a list that counts from `first`. Raises where one is no layer."""
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int) or not first <= value < count + first:
-            raise FieldInvalid(
-                f"{name} names layer {value!r} of {count} (counted from {first})",
-                path=facts.prefix + name,
-                value=value if isinstance(value, int) else repr(value),
-            )
-    return frozenset(value - first for value in values)
+from onboard.rules.pattern_words import indices, named, pattern_labels
+from onboard.rules.recurrent_labels import (
+    CONV,
+    FULL,
+    HYBRID,
+    HYBRID_SLIDING,
+    KEPT_HIDDEN_STATES,
+    LINEAR,
+    MLP,
+    SLIDING,
+    YOCO_CROSS,
+)
 
 
 def _pattern_string(facts: Facts, count: int) -> tuple[str, ...] | None:
@@ -90,6 +50,22 @@ def _pairs(facts: Facts, count: int) -> tuple[str, ...] | None:
             "layer_types mixes pairs of attention and mlp with other entries", path=facts.prefix + "layer_types"
         )
     return entries[::2]
+
+
+def _hidden_state_layers(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`attn_layers`: local or hashed attention over kept hidden states (transformers 5.24 modeling_reformer.py)."""
+    kinds = facts.get("attn_layers")
+    if kinds is None:
+        return None
+    for index, kind in enumerate(kinds):
+        if kind not in ("local", "lsh"):
+            raise UnknownLayerKind(
+                f"layer {index} has attention {kind!r}",
+                path=f"{facts.prefix}attn_layers[{index}]",
+                value=repr(kind),
+                hint="known: local, lsh",
+            )
+    return (KEPT_HIDDEN_STATES,) * len(kinds)
 
 
 def _block_cycle(facts: Facts, count: int) -> tuple[str, ...] | None:
@@ -295,6 +271,7 @@ RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = 
     _steps,
     _period,
     _groups,
+    _hidden_state_layers,
     _block_cycle,
     _all_alike,
 )
