@@ -1,0 +1,43 @@
+"""The text of `calc bootlog`. Nothing is computed here."""
+
+from __future__ import annotations
+
+import click
+
+from calc.bootlog import BootReport, LineReport
+from calc.units import gib
+
+_SIZES = frozenset(
+    {
+        "weights", "kv_available", "kv_needed", "kv_left", "oom", "oom_free", "card_total", "cuda_graphs",
+        "cuda_graphs_taken", "runtime", "activation", "free_at_start", "wanted_at_start",
+    }
+)  # fmt: skip
+
+
+def print_report(report: BootReport) -> None:
+    """One line a figure, then what a difference points at, then the flags that would help."""
+    click.echo(f"engine {report.engine}, {len(report.lines)} figures")
+    click.echo(f"{'line':>7}  {'quantity':<26}{'printed':>18}{'predicted':>18}  ")
+    for line in report.lines:
+        rank = "" if line.printed.rank is None else f"  rank {line.printed.rank}"
+        click.echo(
+            f"{line.printed.line:>7}  {line.printed.quantity:<26}{_shown(line, line.printed.value):>18}"
+            f"{_shown(line, line.predicted):>18}  {_verdict(line)}{rank}"
+        )
+    for finding in report.diagnosis:
+        click.echo(f"{finding.kind}: {finding.message}")
+    for flag in report.flags:
+        click.echo(f"would start with {flag}")
+
+
+def _shown(line: LineReport, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if line.printed.quantity in _SIZES:
+        return gib(value)
+    return f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.2f}"
+
+
+def _verdict(line: LineReport) -> str:
+    return {True: "agrees", False: "DIFFERS", None: ""}[line.within_rounding]
