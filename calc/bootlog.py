@@ -198,7 +198,8 @@ def _suspicions(
     if found:
         return found
     ratios = [
-        f"line {line.printed.line} {line.printed.quantity}: printed is {line.printed.value / line.predicted:.4g} times the prediction"
+        f"line {line.printed.line} {line.printed.quantity}: printed is "
+        f"{line.printed.value / line.predicted:.4g} times the prediction"
         for line in lines
         if line.within_rounding is False and line.predicted
     ]

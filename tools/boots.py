@@ -100,7 +100,7 @@ def plan_of(row: Mapping[str, Any], given: Mapping[str, Any], profile: Profile) 
         tensor_parallel_size=int(row.get("tp", 1)),
         pipeline_parallel_size=int(row.get("pp", 1)),
         decode_context_parallel_size=int(row.get("dcp", 1)),
-        max_model_len=given.get("length") or row.get("max_model_len") or row["logged"].get("need_len"),
+        max_model_len=given.get("length") or row.get("max_model_len"),
         max_num_seqs=row.get("max_num_seqs"),
         max_num_batched_tokens=given.get("batched") or row.get("max_num_batched_tokens"),
         kv_cache_dtype=given.get("kv") or FORMATS.get(dtype, dtype),
@@ -149,19 +149,28 @@ def _figures(logged: Mapping[str, Any], answers: list[Prediction]) -> Any:
 
 def report(rows: list[Checked]) -> str:
     """The page: what agrees, what differs, what a row lacks."""
-    good = [r for r in rows if r.agrees]
+    good = sum(r.agrees for r in rows)
+    differ, lack = sum(bool(r.figures) and not r.agrees for r in rows), sum(bool(r.missing) for r in rows)
     lines = [
         "# vLLM's public boots",
         "",
-        f"Written by `tools/boots.py`. {len(rows)} rows; {len(good)} agree in every figure within the rounding of the",
-        f"printed memory, {sum(bool(r.figures) and not r.agrees for r in rows)} differ, {sum(bool(r.missing) for r in rows)} lack an input. Nothing is fitted.",
+        f"Written by `tools/boots.py`. {len(rows)} rows; {good} agree in every figure within the rounding of the",
+        f"printed memory, {differ} differ, {lack} lack an input. Nothing is fitted.",
         "",
         "| row | model | rules of | figures (printed; predicted range) | result |",
         "|---|---|---|---|---|",
     ]
     for row in rows:
-        shown = "; ".join(f"{n} {_n(p)} ({_n(a)} to {_n(b)})" if a != b else f"{n} {_n(p)} ({_n(a)})" for n, p, a, b, _ in row.figures)
-        result = "agrees" if row.agrees else f"lacks: {row.missing}" if row.missing else "differs: " + ", ".join(f[0] for f in row.figures if not f[-1])
+        shown = "; ".join(
+            f"{n} {_n(p)} ({_n(a)} to {_n(b)})" if a != b else f"{n} {_n(p)} ({_n(a)})" for n, p, a, b, _ in row.figures
+        )
+        result = (
+            "agrees"
+            if row.agrees
+            else f"lacks: {row.missing}"
+            if row.missing
+            else "differs: " + ", ".join(f[0] for f in row.figures if not f[-1])
+        )
         if row.inferred:
             result += f" (not printed, inferred: {', '.join(row.inferred)})"
         lines.append(f"| {row.id} | {row.model} | {row.engine} | {shown or '-'} | {result} |")
@@ -185,7 +194,10 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     args = parser.parse_args()
     inputs = json.loads(INPUTS.read_text(encoding="utf-8"))
-    rows = [check_row(r, inputs.get(r["id"], {"missing": "no inputs listed"}), args.corpus) for r in load_rows(args.evidence)]
+    rows = [
+        check_row(r, inputs.get(r["id"], {"missing": "no inputs listed"}), args.corpus)
+        for r in load_rows(args.evidence)
+    ]
     text = report(rows)
     if args.write:
         args.write.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from calc.engines.vllm.pages import Page
+from calc.engines.vllm.pages import Page, ceil_div
 
 GDN_CHECKPOINT = 64  # FlashInfer's GDN prefill exports states on boundaries of 64 tokens
 
@@ -40,7 +40,7 @@ def raise_block(
     unit = max(kernel, base)
     if all_mode_chunk is not None:
         chunk = lcm(all_mode_chunk, unit)
-        block = chunk * -(-(-(-state // token)) // chunk)
+        block = chunk * ceil_div(ceil_div(state, token), chunk)
     else:
         unit = lcm(unit, alignment)
         block = unit * -(-state // (unit * token))

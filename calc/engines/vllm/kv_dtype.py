@@ -1,8 +1,8 @@
 """Which KV format vLLM really stores for `--kv-cache-dtype`, and which it refuses.
 
 Sources: vLLM 0.33 config/cache.py (names), utils/torch_utils.py:443 (auto from the checkpoint), models/config.py:74,
-:89 (V3.2, GLM-DSA), layers/attention/mla_attention.py:358 (packed latents), v1/attention/backends/{flashinfer,triton_attn,
-turboquant_attn,flash_attn}.py and mla/*.py (supported dtypes and capabilities); 0.11.0 models/config.py:403.
+:89 (V3.2, GLM-DSA), layers/attention/mla_attention.py:358 (packed latents), v1/attention/backends/ flashinfer.py,
+triton_attn.py, turboquant_attn.py, flash_attn.py and mla/ (dtypes and capabilities); 0.11.0 models/config.py:403.
 """
 
 from __future__ import annotations

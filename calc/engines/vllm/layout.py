@@ -53,7 +53,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """What the contract lists of a group; `demand` indexes the layout's demands, `repeats` counts equal groups in a row."""
+    """What the contract lists of a group. `demand` indexes the layout's demands, `repeats` counts equal neighbours."""
 
     kinds: tuple[str, ...]
     num_layers: int
@@ -120,7 +120,7 @@ def build_layout(req: Request) -> Layout:
         has_states=any(p.is_state for p in inside),
         raised=raised,
         attention_block=context.block,
-        claims_by_bytes=len(groups) > 1 and all(g.mixed for g in groups) and req.rules.compressed_layout != "packed",
+        claims_by_bytes=len(groups) > 1 and all(g.mixed for g in groups) and req.rules.claims_by_bytes,
     )
 
 

@@ -47,7 +47,10 @@ PATTERNS: tuple[LinePattern, ...] = (
     _line(
         rf"CUDA out of memory\. Tried to allocate (?P<oom>{N})\s*(?P<oom_unit>[KMG]iB|bytes)", oom="B",
     ),
-    _line(rf"total capacity of (?P<card_total>{N})\s*GiB of which (?P<oom_free>{N})\s*(?P<oom_free_unit>[KMG]iB)", card_total="GiB"),
+    _line(
+        rf"total capacity of (?P<card_total>{N})\s*GiB of which (?P<oom_free>{N})\s*(?P<oom_free_unit>[KMG]iB)",
+        card_total="GiB",
+    ),
     _line(rf"Graph capturing finished in .{{1,40}}?took (?P<cuda_graphs_taken>{N})\s*GiB", cuda_graphs_taken="GiB"),
     _line(rf"Estimated CUDA graph memory: (?P<cuda_graphs>{N})\s*GiB", cuda_graphs="GiB"),
     _line(rf"total_gpu_memory \((?P<card_total>{N})\s*GiB\)", card_total="GiB"),
@@ -70,10 +73,16 @@ PATTERNS: tuple[LinePattern, ...] = (
         rf"Free memory on device.{{0,20}}\((?P<free_at_start>{N})/(?P<card_total>{N})\s*GiB\) on startup",
         free_at_start="GiB", card_total="GiB",
     ),
-    _line(rf"startup is less than desired GPU memory utilization \({N}, (?P<wanted_at_start>{N})\s*GiB", wanted_at_start="GiB"),
+    _line(
+        rf"startup is less than desired GPU memory utilization \({N}, (?P<wanted_at_start>{N})\s*GiB",
+        wanted_at_start="GiB",
+    ),
     _line(rf"Setting attention block size to (?P<attention_block_size>{N})\s*tokens", attention_block_size="count"),
     _line(rf"Padding mamba page size by (?P<state_padding_percent>{N})%"),
-    _line(rf"Add (?P<padding_layers>{N})\s*padding layers, may waste at most (?P<padding_layers_percent>{N})%", padding_layers="count"),
+    _line(
+        rf"Add (?P<padding_layers>{N})\s*padding layers, may waste at most (?P<padding_layers_percent>{N})%",
+        padding_layers="count",
+    ),
     _line(
         rf"max_num_seqs \((?P<state_sequences>{N})\) exceeds available Mamba cache blocks \((?P<state_slots>{N})\)",
         state_sequences="count", state_slots="count",

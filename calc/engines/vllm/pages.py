@@ -56,6 +56,10 @@ class Page:
         return replace(self, block=self.block * ratio, page_bytes=self.page_bytes * ratio)
 
 
+def ceil_div(number: int, by: int) -> int:
+    return -(-number // by)
+
+
 def held_tokens(page: Page, length: int, in_flight: int, encoder_tokens: int) -> int:
     """Tokens that a request of `length` may hold in this layer at once."""
     if page.demand in (GROW, EVERY_BLOCK):
@@ -71,7 +75,7 @@ def blocks_of(page: Page, length: int, in_flight: int, encoder_tokens: int) -> i
     A window's first block may be half outside it, hence one more; a chunk starts on a block.
     """
     if page.demand == GROW:
-        return -(-(-(-length // page.dcp)) // page.block)
+        return ceil_div(ceil_div(length, page.dcp), page.block)
     if page.demand == WINDOW:
         return -(-min(page.reach + in_flight, length) // page.block) + 1
     if page.demand == CHUNK:

@@ -31,7 +31,7 @@ def before_loading(profile: Profile, resolved: Resolved) -> tuple[Reason, ...]:
         found.append(
             Reason(
                 "free_memory",
-                "all of the card's memory must be free at start, and the CUDA context takes some: lower --gpu-memory-utilization",
+                "no card is wholly free at start: the CUDA context takes some. Lower --gpu-memory-utilization",
             )
         )
     return tuple(found)
@@ -67,7 +67,7 @@ def _context_parallel(profile: Profile, tp: int, dcp: int, shape: Shape) -> list
         return [
             Reason(
                 "dcp",
-                f"--decode-context-parallel-size {dcp}: {heads} KV heads on {tp} cards leave {max(most, 1)} replicas to cut",
+                f"--decode-context-parallel-size {dcp}: {heads} KV heads on {tp} cards are replicated {max(most, 1)}x",
             )
         ]
     if any(s.window_elements() for s, _ in profile.cache_groups):
@@ -111,7 +111,8 @@ def state_refusals(layout: Layout, capacity: Capacity, resolved: Resolved, rules
         found.append(
             Reason(
                 "block_size",
-                f"in state mode align the block of {block:,} tokens must fit --max-num-batched-tokens {batched:,}: raise it to {block:,}",
+                f"in state mode align the block of {block:,} tokens must fit --max-num-batched-tokens {batched:,}"
+                f": raise it to {block:,}",
             )
         )
     sequences = plan.max_num_seqs or 0
@@ -119,7 +120,8 @@ def state_refusals(layout: Layout, capacity: Capacity, resolved: Resolved, rules
         found.append(
             Reason(
                 "state_slots",
-                f"--max-num-seqs {sequences:,} exceeds the {capacity.num_blocks:,} blocks that hold states: give at most {capacity.num_blocks:,}, or --enforce-eager",
+                f"--max-num-seqs {sequences:,} exceeds the {capacity.num_blocks:,} state blocks: give at most "
+                f"{capacity.num_blocks:,}, or --enforce-eager",
             )
         )
     return tuple(found)

@@ -1,7 +1,7 @@
 """A model's layers -> one `Page` a cache, with the bytes one card stores.
 
-Sources: vLLM 0.33 layers/attention/attention.py:600, mla_attention.py:1371, layers/mamba/mamba_utils.py, abstract.py:80,
-models/deepseek_v4/attention.py:860, compressor.py:176; KV heads: models/llama.py:156.
+Sources: vLLM 0.33 layers/attention/attention.py:600, mla_attention.py:1371, layers/mamba/mamba_utils.py and
+abstract.py:80, models/deepseek_v4/attention.py:860, compressor.py:176; KV heads: models/llama.py:156.
 """
 
 from __future__ import annotations

@@ -167,7 +167,8 @@ def _versions(profile: Profile, plan: Plan) -> list[Suspect]:
         (
             Finding(
                 "engine-version",
-                f"the figures follow vLLM {era}'s rules (the meaning of its token line among them), not {now or 'the latest'}'s",
+                f"the figures follow vLLM {era}'s rules, its meaning of the token line among them, not "
+                f"{now or 'the latest'}'s",
             ),
             profile,
             replace(plan, engine=f"vllm@{era}"),

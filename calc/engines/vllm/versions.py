@@ -61,6 +61,7 @@ class Rules:
     sparse_auto_packed_on_sm120: bool = False
     dsa_fp8_on_blackwell: bool = False  # GLM-DSA switches auto to fp8 on SM 10.x
     compressed_auto_is_fp8: bool = False  # DeepSeek V4: auto is the packed fp8, else fp8 must be given
+    claims_by_bytes: bool = True  # mixed groups: concurrency divides bytes by the first group's page
     compressed_layout: str = "tuples"  # "tuples", "slots", "packed"
     diffkv_fp8: bool = False  # K and V of different widths can be fp8
     hopper_fp8_head_512_block: int = 16
@@ -145,7 +146,10 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "state_prefix_caching": "on",
         },
     ),
-    ((0, 27, 0), {"mla_hybrid_floor": 128, "align_block_within_batch": False}),  # platforms/interface.py:885
+    (
+        (0, 27, 0),  # platforms/interface.py:885; kv_cache_utils.py:944
+        {"mla_hybrid_floor": 128, "align_block_within_batch": False, "claims_by_bytes": False},
+    ),
     ((0, 28, 0), {"large_card_tier": True, "gb10_small_tier": True}),  # engine/arg_utils.py:2582
     (
         (0, 29, 0),
