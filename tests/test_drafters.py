@@ -102,7 +102,7 @@ def test_a_drafts_bytes_are_its_default_weights() -> None:
     draft = replace(profile_of(LLAMA), weights=weights, default_weights="b")
     assert drafter_from_profile(draft).num_bytes == 7
     assert drafter_from_profile(draft, "a").num_bytes == 5
-    assert drafter_from_profile(profile_of(LLAMA)).num_bytes is None
+    assert drafter_from_profile(replace(draft, weights=())).num_bytes is None
 
 
 # --- built-in heads ---------------------------------------------------------------------------------------------------
