@@ -1,4 +1,4 @@
-"""Facts that no layer rests on and an engine's defaults do: the vision tower's size, a custom window switch.
+"""Facts that no layer rests on and an engine's defaults do: a nested text model, the vision tower, a window switch.
 
 Sources: SGLang 0.5.23 arg_groups/memory_hook.py adjust_mem_fraction_for_vlm (`vision_config.num_hidden_layers` and
 `hidden_size`), configs/model_config.py is_hybrid_swa_model (`text_config.is_hybrid_swa`).
@@ -24,6 +24,8 @@ def record_serving_facts(facts: Facts) -> None:
         facts.record("has_vision_config", True, VISION_KEY, "config")
         _note(facts, tower, "vision_num_layers", LAYERS)
         _note(facts, tower, "vision_hidden_size", HIDDEN)
+    if facts.prefix:
+        facts.record("text_model_at", facts.prefix.rstrip("."), facts.prefix.rstrip("."), "config")
     if facts.text.get("is_hybrid_swa") is True:
         facts.record("is_hybrid_swa", True, facts.prefix + "is_hybrid_swa", "config")
     facts.find("qk_rope_head_dim")

@@ -220,6 +220,12 @@ NATIVE_STATE = EXTRA_STATE_BUFFER | frozenset(
 )
 
 
+# Encoder-decoder models it serves (configs/model_config.py is_encoder_decoder_model).
+CROSS_ATTENTION = frozenset(
+    {"WhisperForConditionalGeneration", "MllamaForConditionalGeneration", "MossVLForConditionalGeneration"}
+)
+
+
 def listed(architectures: Iterable[str], table: Iterable[str]) -> bool:
     """Whether any of the model's architectures stands in the table."""
     names = set(table)

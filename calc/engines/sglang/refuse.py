@@ -13,7 +13,7 @@ from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
 from calc.prediction import Reason
 from onboard.errors import UnknownKnob
-from onboard.layers import Compressed
+from onboard.layers import Compressed, CrossAttention
 from onboard.profile import Profile
 from onboard.states import StateCache
 from onboard.tp import tp_problem
@@ -102,14 +102,25 @@ def start_reasons(profile: Profile, plan: Plan, card: Card) -> tuple[Reason, ...
     kv = kv_problem(profile, plan, card)
     if kv:
         reasons.append(Reason("kv_dtype", kv))
-    recurrent = any(isinstance(c, StateCache) for x in profile.layers for c in x.caches)
-    compressed = any(isinstance(c, Compressed) for x in profile.layers for c in x.caches)
-    if recurrent and not compressed and not knowledge.listed(profile.architectures, knowledge.NATIVE_STATE):
+    missing = _missing_model(profile)
+    if missing:
         names = ", ".join(profile.architectures) or "an architecture that the config does not name"
-        reasons.append(
-            Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback keeps no recurrent state")
-        )
+        reasons.append(Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback {missing}"))
     return tuple(reasons)
+
+
+def _missing_model(profile: Profile) -> str:
+    """What SGLang's fallback to transformers cannot do for a model it does not have; "" where nothing is amiss."""
+    caches = [c for x in profile.layers for c in x.caches]
+    if any(isinstance(c, Compressed) for c in caches):
+        return ""
+    if any(isinstance(c, StateCache) for c in caches):
+        native = knowledge.listed(profile.architectures, knowledge.NATIVE_STATE)
+        return "" if native else "keeps no recurrent state"
+    crosses = any(isinstance(c, CrossAttention) for c in caches)
+    return (
+        "runs no encoder" if crosses and not knowledge.listed(profile.architectures, knowledge.CROSS_ATTENTION) else ""
+    )
 
 
 def pool_reasons(settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int) -> tuple[Reason, ...]:

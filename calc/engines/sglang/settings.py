@@ -148,8 +148,7 @@ def is_multimodal(profile: Profile) -> bool:
     """Whether towers are loaded: a config that nests its text model, or a listed one; text-only defaults aside."""
     if knowledge.listed(profile.architectures, knowledge.TEXT_ONLY_BY_DEFAULT):
         return False
-    stack = profile.facts.get("num_hidden_layers")
-    nested = stack is not None and "." in stack.where and stack.origin == "config"
+    nested = profile.fact("text_model_at") is not None
     return nested or knowledge.listed(profile.architectures, knowledge.FLAT_MULTIMODAL)
 
 
