@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from calc.engines.sglang.log import FAILURES, LOG
 from calc.engines.sglang.log_lines import LINES
 from calc.plan import Plan
 from onboard.derive import derive
-from onboard.profile import Profile, SourceRef
+from onboard.profile import Profile, SourceRef, WeightVariant
 
 BOOTS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "sglang" / "boots.json").read_text())
 ROWS = {row["id"]: row for row in BOOTS["rows"]}
@@ -117,12 +118,21 @@ def test_free_memory_predicts_the_tokens(tmp_path: Path) -> None:
     assert off.diagnosis[0].kind == "unexplained"
 
 
-def test_weights_are_compared_only_where_something_predicts_them(tmp_path: Path) -> None:
+def test_loaded_memory_is_weights_and_what_loads_with_them(tmp_path: Path) -> None:
+    """A plan's own figure is not set beside the log; a predicted one is, from below and with kernels above."""
     tokens = int((20.20 - 23.10 * 0.15) * 2**30 // 28672)
-    plan = Plan(engine="sglang", card="rtx-3090")
-    found = report(tmp_path, FREE.format(tokens=tokens, size="8.37"), "qwen2.5-1.5b", plan)
-    assert figures(found)["weights"] is None  # taken from the log itself
-    assert found.agrees
+    text = FREE.format(tokens=tokens, size="8.37")
+    assert figures(report(tmp_path, text, "qwen2.5-1.5b"))["weights"] is None
+    known = replace(
+        profile("qwen2.5-1.5b"),
+        weights=(WeightVariant(name="w", num_bytes=3_087_000_000, origin="headers", where="x"),),
+    )
+    path = tmp_path / "boot.log"
+    for printed, agrees in (("2.90", True), ("3.25", True), ("2.80", False), ("3.40", False)):
+        path.write_text(text.replace("mem usage=2.90", f"mem usage={printed}"))
+        log, facts = read_log(path)
+        found = compare(known, Plan(engine="sglang", card="rtx-3090"), log, facts)
+        assert figures(found)["weights"] is agrees
 
 
 def test_a_state_pool_is_compared(tmp_path: Path) -> None:

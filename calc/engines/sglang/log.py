@@ -42,6 +42,9 @@ _FIELDS = {
 }
 _FLAGS = frozenset({"disable_radix_cache", "disable_hybrid_kv_cache_manager", "enforce_eager"})
 _WORDS = frozenset({"kv_cache_dtype", "mamba_ssm_cache_dtype"})
+# "mem usage" of a load is the drop of free memory: kernels that load with the model are in it (3.25 GiB were printed
+# for 2.87 GiB of weights on a GB10).
+LOADED_BESIDE_WEIGHTS = 0.4 * GIB
 # Words of a line that reports a failure -> kind, what it means.
 FAILURES: tuple[tuple[str, str, str], ...] = (
     ("Not enough memory. Please try to increase --mem-fraction-static", "memory", "weights leave no page of KV cache"),
@@ -104,7 +107,9 @@ class SglangLog:
         value = _figure(quantity, prediction, caches)
         if quantity == "weights":
             term = next((t for t in prediction.terms if t.name == "weights"), None)
-            return None if term is None or term.origin == "option" else (float(term.low), float(term.high))
+            if term is None or term.origin == "option":
+                return None
+            return float(term.low), float(term.high) + LOADED_BESIDE_WEIGHTS
         return None if value is None else (float(value), float(value))
 
     def suspects(self, profile: Profile, plan: Plan) -> tuple[tuple[Finding, Profile, Plan], ...]:
