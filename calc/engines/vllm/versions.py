@@ -189,7 +189,7 @@ def parse_version(text: str) -> Version:
         )
     major, minor, patch, pre = found.groups()
     last = _LAST_PATCH if patch in (None, "x") else int(patch)
-    return (int(major), int(minor), last, -1) if pre else (int(major), int(minor), last)
+    return (int(major), int(minor), last - 1, 1) if pre else (int(major), int(minor), last)
 
 
 @lru_cache(maxsize=256)
