@@ -95,6 +95,11 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "decay_low_rank_dim": count("decay_low_rank_dim"),
     "qk_dim_factor": Field(("qk_dim_factor",), "float"),
     "v_dim_factor": Field(("v_dim_factor",), "float"),
+    "expand_k": Field(("expand_k",), "float"),
+    "expand_v": Field(("expand_v",), "float"),
+    "use_short_conv": Field(("use_short_conv",), "bool"),
+    "conv_size": count("conv_size"),
+    "attn_layers_config": Field(("attn",), "dict"),
     "xlstm_state_dtype": Field(("inference_state_dtype",), "str"),
     # --- compressed attention (DeepSeek-V4 class) ---
     "compress_ratios": Field(("compress_ratios",), "list"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Heads, SharedWith
+from onboard.rules.pattern_words import indices
 from onboard.rules.recurrent import recurrent_caches
 from onboard.states import CompressedConvAttention, FourConvs, PerLayerEmbedding, StateCache
 
@@ -24,7 +25,23 @@ def _beside(facts: Facts, index: int, label: str) -> tuple[CacheSpec, ...]:
 
     _zamba_head_dim(facts)
     attention = BUILDERS[label](facts, index)
+    source = _reused(facts, index)
+    if source is not None:
+        return (SharedWith(source), *_state(facts, index, attention))
     return attention + _state(facts, index, attention)
+
+
+def _reused(facts: Facts, index: int) -> int | None:
+    """`kv_reuse_group`: the layers of a group read the K and V of its first (Hymba)."""
+    for group in facts.get("kv_reuse_group") or ():
+        if not isinstance(group, (list, tuple)) or not group:
+            raise FieldInvalid(
+                "kv_reuse_group must be lists of layers", path=facts.path("kv_reuse_group"), value=repr(group)
+            )
+        members = indices(facts, "kv_reuse_group", group, facts.need("num_hidden_layers"))
+        if index in members and index != group[0]:
+            return int(group[0])
+    return None
 
 
 def _state(facts: Facts, index: int, attention: tuple[CacheSpec, ...]) -> tuple[CacheSpec, ...]:

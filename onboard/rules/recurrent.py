@@ -64,6 +64,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("mamba", ("ssm_cfg",), mamba.mamba_ssm),
     Mechanism("rg_lru", ("conv1d_width",), other.rg_lru),
     Mechanism("xlstm", ("qk_dim_factor", "v_dim_factor"), other.xlstm),
+    Mechanism("retention", ("expand_k", "expand_v", "pure_num_heads"), other.retention),
     Mechanism("rwkv", ("decay_low_rank_dim",), other.rwkv7),
     Mechanism("rwkv", ("rescale_every", "rwkv_head_divisor"), other.rwkv5),
     Mechanism("rwkv4", ("rescale_every",), other.rwkv4),

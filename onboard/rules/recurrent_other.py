@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
+from onboard.errors import UnknownLayerKind
 from onboard.facts import Facts
-from onboard.states import RgLru, Rwkv4, RwkvMatrix, StateCache, XLstm
+from onboard.states import Retention, RgLru, Rwkv4, RwkvMatrix, StateCache, XLstm
 
 
 def rg_lru(facts: Facts) -> StateCache:
@@ -38,3 +39,20 @@ def rwkv7(facts: Facts) -> StateCache:
     """RWKV 7: hidden size in heads of `head_dim` (flash-linear-attention `models/rwkv7`)."""
     hidden, size = facts.need("hidden_size"), facts.get("rwkv_head_size") or 64
     return RwkvMatrix(hidden // size, size, hidden)
+
+
+def retention(facts: Facts) -> StateCache:
+    """RetNet and GLA as flash-linear-attention writes them (its `models/retnet`, `models/gla`): widths are factors."""
+    if facts.get("attn_layers_config"):
+        raise UnknownLayerKind(
+            "attention among retention layers is not read",
+            path=facts.path("attn_layers_config"),
+            hint="state the layers in an override",
+        )
+    hidden, heads = facts.need("hidden_size"), facts.need("pure_num_heads")
+    return Retention(
+        num_heads=heads,
+        k_dim=int(hidden * facts.need("expand_k")) // heads,
+        v_dim=int(hidden * facts.need("expand_v")) // heads,
+        conv_kernel=facts.need("conv_size") if facts.get("use_short_conv") else 1,
+    )

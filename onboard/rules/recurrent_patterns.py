@@ -223,7 +223,7 @@ def _all_alike(facts: Facts, count: int) -> tuple[str, ...] | None:
     """Every layer holds both caches (Falcon-H1), or only a state (Mamba, RWKV, xLSTM)."""
     if facts.get("mamba_d_ssm") is not None:
         return (HYBRID,) * count
-    pure = ("pure_state_dim", "qk_dim_factor", "rescale_every", "decay_low_rank_dim", "ssm_cfg")
+    pure = ("pure_state_dim", "qk_dim_factor", "rescale_every", "decay_low_rank_dim", "ssm_cfg", "expand_k")
     return (LINEAR,) * count if any(facts.get(name) is not None for name in pure) else None
 
 

@@ -134,15 +134,20 @@ class RwkvMatrix(StateCache):
 
 @dataclass(frozen=True)
 class Retention(StateCache):
-    """RetNet class: a k x v matrix per head and nothing else, float32."""
+    """RetNet, GLA: a k x v matrix per head, float32, and q, k, v columns where there is a convolution (kernel > 1)."""
 
     family: ClassVar[str] = "retention"
     num_heads: int
     k_dim: int
     v_dim: int
+    conv_kernel: int = 1
 
     def divided(self) -> Mapping[str, int]:
         return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
-        return (StateTensor("ssm", (self.num_heads // tp, self.k_dim, self.v_dim), "float32"),)
+        heads = self.num_heads // tp
+        matrix = StateTensor("ssm", (heads, self.k_dim, self.v_dim), "float32")
+        if self.conv_kernel == 1:
+            return (matrix,)
+        return (StateTensor("conv", (heads * (2 * self.k_dim + self.v_dim), self.conv_kernel - 1)), matrix)
