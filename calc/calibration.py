@@ -18,14 +18,16 @@ from calc.estimates.fit import GIB, Fit
 from calc.estimates.intervals import TAIL, at
 from calc.estimates.reserve import Estimate
 from calc.estimates.tables import ENCODERS
-from calc.fitting import Boot, boots_of, learn, left_out, residuals, spread_of
+from calc.fitting import Boot, boots_of, learn, left_out, residuals
 from calc.plan import Plan
 from calc.predict import predict
+from calc.spreads import spread_of
 from onboard.anchor_file import Anchor
 from onboard.errors import Refusal
 from onboard.profile import Profile
 
 QUANTITIES = {"activation": "activation", "runtime": "runtime", "cuda_graphs": "cuda_graphs", "reserve": "kv_available"}
+ON_ONE_CARD = ("dense", "moe", "graphs")  # the classes of text models on one discrete card
 MIN_PEAKS = 4
 DRAFT_METHODS = ("assistant", "dflash", "eagle", "eagle3", "draft_model")
 
@@ -235,6 +237,7 @@ def _why_skipped(anchor: Anchor) -> str:
 def summary(found: Calibration) -> dict[str, Any]:
     """The contract's `summary`: the specification's rows, and all others."""
     peaks, pools = found.of("reserved", "specification"), found.of("kv_available")
+    alone = [r for r in pools if r.kind in ON_ONE_CARD]
     return {
         "specification": {
             **_errors(peaks),
@@ -244,6 +247,7 @@ def summary(found: Calibration) -> dict[str, Any]:
             ),
         },
         "boots": {**_errors(pools), **coverage(pools)},
+        "text_on_one_card": {**_errors(alone), **coverage(alone)},
         "terms": {
             q: {**_errors(found.of(q)), **coverage(found.of(q))} for q in ("activation", "runtime", "cuda_graphs")
         },

@@ -1,9 +1,7 @@
-"""Learning from anchors: constants by weighted least squares on the branch that binds, cells by shrunk medians, spreads
-by residuals of boots whose whole thread was left out. Plain Python; nothing is learned for one row.
+"""Learning from anchors: constants by weighted least squares on the branch that binds, cells by shrunk medians.
 
-The specification's rows never enter. A thread weighs as the square root of its boots, so that one sweep of 60 boots
-does
-not outvote 60 logs.
+Plain Python; nothing is learned for one row, and the specification's rows never enter. A thread weighs as the square root
+of its boots, so that one sweep of 60 boots does not outvote 60 logs. How far boots stray is `spreads`.
 """
 
 from __future__ import annotations
@@ -11,27 +9,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 from statistics import median
 
 from calc.anchors import Measured, measured, setup_from
+from calc.calibration_models import key_of
 from calc.estimates import activation as act
 from calc.estimates import runtime
-from calc.estimates.classes import FLOOR_GIB, PRIOR_GIB, WEIGHT, class_of
+from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, MIN_ANCHORS, PRIORS, Fit
 from calc.estimates.graphs import FLOOR_GIB as LEAST_GRAPHS
 from calc.estimates.graphs import SCALES, graphs
-from calc.estimates.intervals import TAIL, at
 from calc.estimates.reserve import Estimate, encoder_part, estimate
 from calc.estimates.setup import Setup
 from onboard.anchor_file import Anchor
 
 RIDGE = 0.02  # GiB^2 of imaginary evidence per relative squared step away from a constant's source
 HUBER_GIB = 0.05  # beyond this a residual counts linearly: an outlier moves nothing far
-CAP = 4.0
 MODEL_WEIGHT = 4.0  # imaginary boots without error that a model's correction is drawn toward
 CELL_WEIGHT = 3.0  # imaginary boots that a cell of the runtime table starts from
-QUANTILES = 41
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ def left_out(boots: Sequence[Boot]) -> dict[str, tuple[Boot, Estimate]]:
         fit = learn([b for b in boots if b.thread != thread])
         for boot in boots:
             if boot.thread == thread:
-                found[boot.anchor.id] = (boot, estimate(boot.setup, fit, boot.anchor.model))
+                found[boot.anchor.id] = (boot, estimate(boot.setup, fit, key_of(boot.anchor.model)))
     return found
 
 
@@ -90,74 +85,6 @@ def residuals(boot: Boot, guess: Estimate) -> dict[str, float]:
     if m.residual is not None:
         found["reserve"] = m.residual - guess.inside / GIB
     return found
-
-
-# --- spreads --------------------------------------------------------------------------------------------------------
-
-
-def spread_of(pairs: Iterable[tuple[Boot, Estimate]]) -> dict[str, dict[str, list[float]]]:
-    """Quantiles of the residual in GiB by class and term: the pooled shape of scaled residuals, times the class's
-    scale.
-    """
-    by_term: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
-    for boot, guess in pairs:
-        for term, value in residuals(boot, guess).items():
-            by_term[term].append((class_of(boot.setup), boot.thread, value))
-    spreads: dict[str, dict[str, list[float]]] = {name: {} for name in PRIOR_GIB}
-    for term in ("activation", "runtime", "cuda_graphs", "reserve"):
-        rows = by_term[term]
-        scales = {name: _scale(PRIOR_GIB[name][term], [(t, v) for c, t, v in rows if c == name]) for name in PRIOR_GIB}
-        shape = _shape([v / scales[c] for c, _, v in rows], [_share(rows, t) for _, t, _ in rows])
-        for name, scale in scales.items():
-            spreads[name][term] = [round(z, 4) for z in _no_narrower([scale * z for z in shape], FLOOR_GIB[term])]
-    return spreads
-
-
-def _no_narrower(shape: list[float], floor: float) -> list[float]:
-    """The shape, stretched where its 90 % band is narrower than the floor each way."""
-    reach = at(shape, 1 - TAIL)
-    return [z * floor / reach for z in shape] if 0 < reach < floor else shape
-
-
-def _scale(prior: float, rows: Sequence[tuple[str, float]]) -> float:
-    """Mean absolute residual, each thread weighing as the square root of its rows, drawn toward the prior. One boot far
-    from the others widens the shape that all classes share, not its own class alone, so it counts as CAP priors at
-    most.
-    """
-    threads = Counted(t for t, _ in rows)
-    total = WEIGHT * prior
-    weight = WEIGHT
-    for thread, value in rows:
-        share = threads[thread] ** -0.5
-        total, weight = total + share * min(abs(value), CAP * prior), weight + share
-    return total / weight
-
-
-def _shape(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Weighted quantiles, mirrored (the sign of few residuals proves nothing), with one imaginary value beyond either
-    end
-    (the finite-sample correction). Monotone, 0 inside.
-    """
-    if not values:
-        return [4.0 * (i / (QUANTILES - 1) - 0.5) for i in range(QUANTILES)]
-    both = [*zip(values, weights, strict=True), *((-v, w) for v, w in zip(values, weights, strict=True))]
-    order = sorted(both)
-    unit = 2 * sum(weights) / len(weights)
-    low, high = order[0][0], order[-1][0]
-    points = [(low - 0.5 * abs(low) - 0.5, unit / 2), *order, (high + 0.5 * abs(high) + 0.5, unit / 2)]
-    whole = sum(w for _, w in points)
-    shape, seen, index = [], 0.0, 0
-    for i in range(QUANTILES):
-        target = i / (QUANTILES - 1) * whole
-        while index < len(points) - 1 and seen + points[index][1] < target:
-            seen += points[index][1]
-            index += 1
-        shape.append(points[index][0])
-    return shape
-
-
-def _share(rows: Sequence[tuple[str, str, float]], thread: str) -> float:
-    return 1.0 / sqrt(sum(1 for _, t, _ in rows if t == thread))
 
 
 class Counted(dict[str, int]):
@@ -291,7 +218,7 @@ def _models(boots: Sequence[Boot], fit: Fit) -> dict[str, tuple[int, float]]:
     for b in boots:
         if b.measured.activation is not None:
             guess = act.activation(b.setup, fit).bytes + encoder_part(b.setup, fit).bytes
-            misses[b.anchor.model].append(b.measured.activation - guess / GIB)
+            misses[key_of(b.anchor.model)].append(b.measured.activation - guess / GIB)
     return {
         model: (len(values), round(len(values) * median(values) / (len(values) + MODEL_WEIGHT), 4))
         for model, values in sorted(misses.items())

@@ -1,8 +1,8 @@
 """Whether an anchor can be true: units, flags, and whether its figures fit one another and the model.
 
 Every check compares printed figures with each other or with the model's geometry, never with an estimate. A problem
-names
-the field and says what the figures contradict. Tolerances are the log's rounding, and what the engine leaves unprinted.
+names the field and says what the figures contradict. Tolerances are the log's rounding, and what the engine leaves
+unprinted.
 """
 
 from __future__ import annotations

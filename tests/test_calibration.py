@@ -12,12 +12,14 @@ import pytest
 from calc.anchors import setup_from
 from calc.calibration import Calibration, Record, calibrate, refit, selected, summary
 from calc.calibration_docs import page
+from calc.calibration_models import key_of
 from calc.calibration_plot import draw
 from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, fit_text, fit_to_json, load_fit
 from calc.estimates.intervals import band
 from calc.estimates.reserve import estimate
-from calc.fitting import Boot, boots_of, learn, spread_of
+from calc.fitting import Boot, boots_of, learn
+from calc.spreads import spread_of
 from onboard.anchor_file import Anchor, load_anchors
 from onboard.open import load_profile
 from tests.commands import ROOT, run
@@ -122,9 +124,9 @@ def test_a_models_own_correction_needs_four_anchors_and_is_small(boots: tuple[Bo
     assert fit.models
     for model, (count, _) in fit.models.items():
         assert count >= 4
-        assert sum(b.anchor.model == model and b.measured.activation is not None for b in boots) == count
-    few = [b for b in boots if b.anchor.model != "Qwen/Qwen3-14B"]
-    assert "Qwen/Qwen3-14B" not in learn(few).models
+        assert sum(key_of(b.anchor.model) == model and b.measured.activation is not None for b in boots) == count
+    few = [b for b in boots if key_of(b.anchor.model) != "qwen3-14b"]
+    assert "qwen3-14b" not in learn(few).models
 
 
 def test_spreads_widen_where_fewer_boots_speak(boots: tuple[Boot, ...]) -> None:

@@ -15,16 +15,38 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.specification_flags import CARDS, FLAGS, PATCHED, PEAK_MIB, VERSIONS
+from tools.specification_flags import CARDS, FLAGS, NOTES, PATCHED, PEAK_MIB, VERSIONS
 
 CARD_NAMES = (
-    ("GB10", "dgx-spark"), ("Strix Halo", "strix-halo-128gb"), ("8060S", "strix-halo-128gb"), ("H100 NVL", "h100-nvl-94gb"), ("H100", "h100-80gb"),
-    ("H200", "h200-141gb"), ("A100 40", "a100-40gb"), ("A100 80", "a100-80gb"), ("B300", "b300-288gb"), ("H20 141", "h20-141gb"),
-    ("RTX 3090", "rtx-3090"), ("RTX 4090", "rtx-4090"), ("RTX 5090", "rtx-5090"), ("RTX PRO 6000", "rtx-pro-6000"), ("L40S", "l40s"),
-    ("L4 24", "l4"), ("T4 16", "t4"), ("V100 32", "v100-32gb"), ("V100 16", "v100-16gb"), ("A6000", "rtx-a6000"), ("MI300X", "mi300x-192gb"),
-    ("MI50", "mi50-32gb"), ("W7900", "w7900"), ("7900 XTX", "rx-7900-xtx"), ("2080 Ti", "rtx-2080-ti-22gb"), ("RTX 2060 12", "rtx-2060-12gb"),
-    ("4070 laptop", "rtx-4070-laptop"), ("Arc Pro B70", "arc-pro-b70"),
-)  # fmt: skip
+    ("GB10", "dgx-spark"),
+    ("Strix Halo", "strix-halo-128gb"),
+    ("8060S", "strix-halo-128gb"),
+    ("H100 NVL", "h100-nvl-94gb"),
+    ("H100", "h100-80gb"),
+    ("H200", "h200-141gb"),
+    ("A100 40", "a100-40gb"),
+    ("A100 80", "a100-80gb"),
+    ("B300", "b300-288gb"),
+    ("H20 141", "h20-141gb"),
+    ("RTX 3090", "rtx-3090"),
+    ("RTX 4090", "rtx-4090"),
+    ("RTX 5090", "rtx-5090"),
+    ("RTX PRO 6000", "rtx-pro-6000"),
+    ("L40S", "l40s"),
+    ("L4 24", "l4"),
+    ("T4 16", "t4"),
+    ("V100 32", "v100-32gb"),
+    ("V100 16", "v100-16gb"),
+    ("A6000", "rtx-a6000"),
+    ("MI300X", "mi300x-192gb"),
+    ("MI50", "mi50-32gb"),
+    ("W7900", "w7900"),
+    ("7900 XTX", "rx-7900-xtx"),
+    ("2080 Ti", "rtx-2080-ti-22gb"),
+    ("RTX 2060 12", "rtx-2060-12gb"),
+    ("4070 laptop", "rtx-4070-laptop"),
+    ("Arc Pro B70", "arc-pro-b70"),
+)
 ROCM = ("ROCm", "Strix", "MI300", "MI50", "W7900", "7900 XTX")
 NVLINK = ("H100", "H200", "A100", "B300", "H20", "80GB", "96GB class")
 IDS = (  # evidence's words -> the catalogue's id; the words stay in `model_text`
@@ -35,8 +57,12 @@ IDS = (  # evidence's words -> the catalogue's id; the words stay in `model_text
     (r"^[Qq]wen3\.6-35[Bb]-[Aa]3[Bb]|Qwen/Qwen3\.6-35B-A3B", "qwen3.6-35b-a3b"),
 )
 NIGHTLIES = {  # image tags of nightly builds -> the release that each precedes, by date
-    "1acd67a7": "0.20.2", "e47c98ef": "0.20.2", "bf610c2f": "0.21.0", "01d4d1ad": "0.20.1", "gemma4-unified": "0.22.0",
-}  # fmt: skip
+    "1acd67a7": "0.20.2",
+    "e47c98ef": "0.20.2",
+    "bf610c2f": "0.21.0",
+    "01d4d1ad": "0.20.1",
+    "gemma4-unified": "0.22.0",
+}
 OWN_FILE = 5  # a project with fewer boots shares one file with the single logs
 GEOMETRY = (  # widths of models that the evidence names without them: published configs
     (r"Llama-3(\.1)?-8B|Meta-Llama-3", {"hidden": 4096, "intermediate": 14336, "vocab": 128256, "layers": 32}),
@@ -120,8 +146,14 @@ GEOMETRY = (  # widths of models that the evidence names without them: published
     (r"opt-|phi-2", {"gated": False}),
     (r"Embedding", {"pooling": True}),
 )
-DRAFTERS = {"gemma-it-assistant": "assistant", "gemma-26b-it-assistant": "assistant", "gemma-12b-it-assistant": "assistant",
-            "gemma-dflash": "dflash", "zlab-qwen-dflash": "dflash", "qwen-mtp-builtin": "mtp"}  # fmt: skip
+DRAFTERS = {
+    "gemma-it-assistant": "assistant",
+    "gemma-26b-it-assistant": "assistant",
+    "gemma-12b-it-assistant": "assistant",
+    "gemma-dflash": "dflash",
+    "zlab-qwen-dflash": "dflash",
+    "qwen-mtp-builtin": "mtp",
+}
 
 
 def slug(thread: str) -> str:
@@ -158,37 +190,83 @@ def activation_row(row: dict[str, Any]) -> dict[str, Any]:
     peak = re.search(r"peak_torch ([\d.]+)", row.get("note", ""))
     weights = row.get("weights_gib", row.get("load_gib"))
     version = version_of(engine)
-    flags = clean({
-        "tensor_parallel_size": row.get("tp", 1), "pipeline_parallel_size": row.get("pp"), "max_model_len": row.get("max_model_len"),
-        "max_num_seqs": row.get("max_num_seqs"), "max_num_batched_tokens": row.get("max_num_batched_tokens"),
-        "gpu_memory_utilization": row.get("util"), "kv_cache_dtype": row.get("kv_dtype"), "enforce_eager": row.get("enforce_eager"),
-        "enable_chunked_prefill": row.get("chunked_prefill"), "enable_expert_parallel": row.get("ep") or ("expert sharding" in row.get("note", "") or None), "enable_lora": row.get("lora"),
-        "speculative": row.get("spec"), "cudagraph_max_capture": row.get("cudagraph_max_capture") or row.get("graph_max_bs"),
-        "sampler": {"flashinfer (implied by the size)": "flashinfer", "none (pooling)": "none"}.get(row.get("sampler", "")),
-        "chunked_prefill_size": row.get("chunked_prefill_size"), "max_running_requests": row.get("max_running_requests"),
-        "cuda_graph_estimate": row.get("graph_estimate_subtracted"),
-    })  # fmt: skip
-    how = clean({
-        "max_num_seqs": row.get("max_num_seqs_src"), "max_num_batched_tokens": row.get("max_num_batched_tokens_src"),
-        "total_gib": "inferred" if row.get("total_inferred") else None, "model": "inferred" if row.get("model_inferred") else None,
-        "sampler": "implied by the size" if row.get("sampler", "").startswith("flashinfer") else None,
-    })  # fmt: skip
-    printed = clean({
-        "total_gib": row.get("total_gib"), "weights_gib": weights, "activation_peak_gib": None if derived else row.get("activation_peak_gib"),
-        "peak_torch_gib": float(peak.group(1)) if derived and peak else None, "non_torch_gib": row.get("non_torch_gib"),
-        "available_gib": row.get("available_gib"), "graph_gib": row.get("graph_gib"), "graph_estimate_gib": row.get("graph_estimate_gib"),
-        "consumed_gib": row.get("consumed_gib"), "kv_pool_gb": row.get("kv_pool_gb"), "kv_tokens": row.get("max_total_num_tokens"),
-        "graph_gb": row.get("graph_gb"), "avail_after_weights_gb": row.get("avail_after_weights_gb"),
-        "avail_before_graph_gb": row.get("avail_before_graph_gb"), "avail_final_gb": row.get("avail_final_gb"), "pool_end_gb": row.get("pool_end_gb"),
-        "weights_gb": row.get("weights_gb"),
-    })  # fmt: skip
-    return clean({
-        "id": row["id"], "set": "boots", "engine": name, "version": version, "version_text": engine, "v0": True if "(V0)" in engine else None,
-        "card": card_of(gpu), "product": gpu or None, "link": link_of(gpu, engine, bool(row.get("unified_memory"))),
-        "model": row["model"], "weights": row.get("weights"), "geometry": row.get("geometry"),
-        "multimodal": True if row.get("multimodal") else None, "flags": flags, "how": how or None, "printed": printed,
-        "log_form": row.get("values_from"), "booted": True, "note": row.get("note"), "source": row["source"],
-    })  # fmt: skip
+    flags = clean(
+        {
+            "tensor_parallel_size": row.get("tp", 1),
+            "pipeline_parallel_size": row.get("pp"),
+            "max_model_len": row.get("max_model_len"),
+            "max_num_seqs": row.get("max_num_seqs"),
+            "max_num_batched_tokens": row.get("max_num_batched_tokens"),
+            "gpu_memory_utilization": row.get("util"),
+            "kv_cache_dtype": row.get("kv_dtype"),
+            "enforce_eager": row.get("enforce_eager"),
+            "enable_chunked_prefill": row.get("chunked_prefill"),
+            "enable_expert_parallel": row.get("ep") or ("expert sharding" in row.get("note", "") or None),
+            "enable_lora": row.get("lora"),
+            "speculative": row.get("spec"),
+            "cudagraph_max_capture": row.get("cudagraph_max_capture") or row.get("graph_max_bs"),
+            "sampler": {"flashinfer (implied by the size)": "flashinfer", "none (pooling)": "none"}.get(
+                row.get("sampler", "")
+            ),
+            "chunked_prefill_size": row.get("chunked_prefill_size"),
+            "max_running_requests": row.get("max_running_requests"),
+            "cuda_graph_estimate": row.get("graph_estimate_subtracted"),
+        }
+    )
+    how = clean(
+        {
+            "max_num_seqs": row.get("max_num_seqs_src"),
+            "max_num_batched_tokens": row.get("max_num_batched_tokens_src"),
+            "total_gib": "inferred" if row.get("total_inferred") else None,
+            "model": "inferred" if row.get("model_inferred") else None,
+            "sampler": "implied by the size" if row.get("sampler", "").startswith("flashinfer") else None,
+        }
+    )
+    printed = clean(
+        {
+            "total_gib": row.get("total_gib"),
+            "weights_gib": weights,
+            "activation_peak_gib": None if derived else row.get("activation_peak_gib"),
+            "peak_torch_gib": float(peak.group(1)) if derived and peak else None,
+            "non_torch_gib": row.get("non_torch_gib"),
+            "available_gib": row.get("available_gib"),
+            "graph_gib": row.get("graph_gib"),
+            "graph_estimate_gib": row.get("graph_estimate_gib"),
+            "consumed_gib": row.get("consumed_gib"),
+            "kv_pool_gb": row.get("kv_pool_gb"),
+            "kv_tokens": row.get("max_total_num_tokens"),
+            "graph_gb": row.get("graph_gb"),
+            "avail_after_weights_gb": row.get("avail_after_weights_gb"),
+            "avail_before_graph_gb": row.get("avail_before_graph_gb"),
+            "avail_final_gb": row.get("avail_final_gb"),
+            "pool_end_gb": row.get("pool_end_gb"),
+            "weights_gb": row.get("weights_gb"),
+        }
+    )
+    return clean(
+        {
+            "id": row["id"],
+            "set": "boots",
+            "engine": name,
+            "version": version,
+            "version_text": engine,
+            "v0": True if "(V0)" in engine else None,
+            "card": card_of(gpu),
+            "product": gpu or None,
+            "link": link_of(gpu, engine, bool(row.get("unified_memory"))),
+            "model": row["model"],
+            "weights": row.get("weights"),
+            "geometry": row.get("geometry"),
+            "multimodal": True if row.get("multimodal") else None,
+            "flags": flags,
+            "how": how or None,
+            "printed": printed,
+            "log_form": row.get("values_from"),
+            "booted": True,
+            "note": row.get("note"),
+            "source": row["source"],
+        }
+    )
 
 
 def boot_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -200,20 +278,44 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
         row.get("gpu", "RTX 3090" if row["kind"] == "club3090_peak" else ""),
     )
     extra, compose = FLAGS.get(ident, ({}, None)) if row.get("specification_row") else ({}, None)
-    flags = clean({
-        "tensor_parallel_size": row.get("tp"), "pipeline_parallel_size": row.get("pp"), "decode_context_parallel_size": row.get("dcp"),
-        "max_model_len": row.get("max_model_len", row.get("context_length", row.get("ctx"))), "max_num_seqs": row.get("max_num_seqs"),
-        "max_num_batched_tokens": row.get("max_num_batched_tokens"), "gpu_memory_utilization": row.get("gpu_mem_util"),
-        "kv_cache_dtype": re.sub(r"\(.*", "", row.get("kv_dtype", "auto")).strip() if "kv_dtype" in row else None,
-        "enforce_eager": row.get("enforce_eager"), "speculative": row.get("spec"), "drafter": DRAFTERS.get(row.get("drafter", "")),
-        "mem_fraction_static": row.get("mem_fraction_static"), "swa_full_tokens_ratio": row.get("swa_full_tokens_ratio"),
-        "max_running_requests": row.get("max_running_requests"), "parallel": row.get("parallel"), "ubatch_size": row.get("ubatch"),
-        "backend": row.get("backend"), **extra,
-    })  # fmt: skip
-    rename = {"load_gib": "weights_gib", "act_gib": "activation_peak_gib", "nontorch_gib": "non_torch_gib", "avail_gib": "available_gib",
-              "conc": "max_concurrency", "tokens": "kv_tokens", "gpu_blocks": "num_blocks", "graph_est_gib": "graph_estimate_gib",
-              "measured_peak_gb": "measured_peak_gib", "max_total_num_tokens": "kv_tokens", "cuda_graph_gib": "graph_gib",
-              "need_gib": "needed_gib", "need_len": "needed_len", "est_max_len": "max_model_len_that_fits"}  # fmt: skip
+    flags = clean(
+        {
+            "tensor_parallel_size": row.get("tp"),
+            "pipeline_parallel_size": row.get("pp"),
+            "decode_context_parallel_size": row.get("dcp"),
+            "max_model_len": row.get("max_model_len", row.get("context_length", row.get("ctx"))),
+            "max_num_seqs": row.get("max_num_seqs"),
+            "max_num_batched_tokens": row.get("max_num_batched_tokens"),
+            "gpu_memory_utilization": row.get("gpu_mem_util"),
+            "kv_cache_dtype": re.sub(r"\(.*", "", row.get("kv_dtype", "auto")).strip() if "kv_dtype" in row else None,
+            "enforce_eager": row.get("enforce_eager"),
+            "speculative": row.get("spec"),
+            "drafter": DRAFTERS.get(row.get("drafter", "")),
+            "mem_fraction_static": row.get("mem_fraction_static"),
+            "swa_full_tokens_ratio": row.get("swa_full_tokens_ratio"),
+            "max_running_requests": row.get("max_running_requests"),
+            "parallel": row.get("parallel"),
+            "ubatch_size": row.get("ubatch"),
+            "backend": row.get("backend"),
+            **extra,
+        }
+    )
+    rename = {
+        "load_gib": "weights_gib",
+        "act_gib": "activation_peak_gib",
+        "nontorch_gib": "non_torch_gib",
+        "avail_gib": "available_gib",
+        "conc": "max_concurrency",
+        "tokens": "kv_tokens",
+        "gpu_blocks": "num_blocks",
+        "graph_est_gib": "graph_estimate_gib",
+        "measured_peak_gb": "measured_peak_gib",
+        "max_total_num_tokens": "kv_tokens",
+        "cuda_graph_gib": "graph_gib",
+        "need_gib": "needed_gib",
+        "need_len": "needed_len",
+        "est_max_len": "max_model_len_that_fits",
+    }
     printed = {
         rename.get(k, k): v
         for k, v in logged.items()
@@ -231,18 +333,42 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
     patched = PATCHED.get(flags.get("kv_cache_dtype", "")) if row["thread"] == "club-3090" else None
     if patched:
         version = patched[0]
-    return clean({
-        "id": ident, "set": "specification" if row.get("specification_row") else "boots", "engine": name, "version": version,
-        "version_text": engine, "v0": True if "(V0)" in engine else None, "card": CARDS.get(ident) or card_of(gpu), "product": gpu or None,
-        "link": link_of(gpu, engine, "unified" in gpu), "model": row["model"], "weights": row.get("weights"), "flags": flags,
-        "how": clean({"max_num_batched_tokens": "compose file" if "max_num_batched_tokens" in extra else None,
-                      "version": patched[1] if patched else "from the date and the compose file's image" if ident in VERSIONS or pinned or patched else None,
-                      "total_gib": "nominal" if nominal else None,
-                      "measured_peak_gib": "unit in the source is GB; its own headers give MiB / 1000" if row["kind"] == "club3090_peak" else None})
-               or None,
-        "printed": printed, "compose": row.get("compose"), "booted": "needed_gib" not in printed or "max_concurrency" in printed,
-        "source": row["source"] + (f"; flags: {compose}" if compose else ""),
-    })  # fmt: skip
+    return clean(
+        {
+            "id": ident,
+            "set": "specification" if row.get("specification_row") else "boots",
+            "engine": name,
+            "version": version,
+            "version_text": engine,
+            "v0": True if "(V0)" in engine else None,
+            "card": CARDS.get(ident) or card_of(gpu),
+            "product": gpu or None,
+            "link": link_of(gpu, engine, "unified" in gpu),
+            "model": row["model"],
+            "weights": row.get("weights"),
+            "flags": flags,
+            "how": clean(
+                {
+                    "max_num_batched_tokens": "compose file" if "max_num_batched_tokens" in extra else None,
+                    "version": patched[1]
+                    if patched
+                    else "from the date and the compose file's image"
+                    if ident in VERSIONS or pinned or patched
+                    else None,
+                    "total_gib": "nominal" if nominal else None,
+                    "measured_peak_gib": "unit in the source is GB; its own headers give MiB / 1000"
+                    if row["kind"] == "club3090_peak"
+                    else None,
+                }
+            )
+            or None,
+            "printed": printed,
+            "compose": row.get("compose"),
+            "note": NOTES.get(ident),
+            "booted": "needed_gib" not in printed or "max_concurrency" in printed,
+            "source": row["source"] + (f"; flags: {compose}" if compose else ""),
+        }
+    )
 
 
 def with_geometry(anchor: dict[str, Any]) -> dict[str, Any]:

@@ -53,10 +53,31 @@ PATCHED = {
 
 # The nightly that a row was measured on, from its date and its compose file's image, as the release it precedes.
 VERSIONS: dict[str, str] = {
-    "d08": "0.19.2", "d09": "0.20.1", "d10": "0.19.2", "d11": "0.19.2", "d15": "0.20.1", "d16": "0.20.1",
-    "d12": "0.20.1", "d13": "0.20.1", "d14": "0.20.1", "d17": "0.20.1", "d18": "0.20.1", "d23": "0.22.0",
-    "d01": "0.20.2", "d06": "0.20.2", "d07": "0.20.2", "d19": "0.21.0", "d20": "0.21.0",
-}  # fmt: skip
+    "d08": "0.19.2",
+    "d09": "0.20.1",
+    "d10": "0.19.2",
+    "d11": "0.19.2",
+    "d15": "0.20.1",
+    "d16": "0.20.1",
+    "d12": "0.20.1",
+    "d13": "0.20.1",
+    "d14": "0.20.1",
+    "d17": "0.20.1",
+    "d18": "0.20.1",
+    "d23": "0.22.0",
+    "d01": "0.20.2",
+    "d06": "0.20.2",
+    "d07": "0.20.2",
+    "d19": "0.21.0",
+    "d20": "0.21.0",
+}
+
+# What a source says against the row it prints.
+NOTES = {
+    "d12": "the compose file's header prints this peak as 23,494 MiB: the row's GB are MiB / 1000",
+    "d13": "the compose file's header prints this peak as 21,960 MiB: the row's GB are MiB / 1000",
+    "d18": "BENCHMARKS.md prints mem-util 0.95 and a TQ3 cache beside this peak; the compose file says 0.92 and fp8_e5m2",
+}
 
 PEAK_MIB = {"d12": 23494, "d13": 21960}
 CARDS = {"d14": "rtx-4090"}  # the row of the second rig

@@ -1,8 +1,7 @@
 """Classes of boot by how well the rules know them, and the spread each class starts from before any boot speaks.
 
 A class's spread is the mean absolute residual that is drawn toward `PRIOR_GIB` by `WEIGHT` imaginary boots: a class
-with
-few boots keeps an honest, wide interval. Order matters: the first class that applies.
+with few boots keeps an honest, wide interval. Order matters: the first class that applies.
 """
 
 from __future__ import annotations

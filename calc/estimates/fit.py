@@ -34,10 +34,8 @@ PRIORS: dict[str, float] = {
 @dataclass(frozen=True)
 class Fit:
     """Everything learned. `spreads` are evenly spaced quantiles of measured minus predicted in GiB, by class of boot,
-    then by
-    term. `models` are corrections of the activation by model name; `anchored` counts a profile's anchors, with their
-    mean
-    absolute error in bytes.
+    then by term. `models` are corrections of the activation by model name; `anchored` counts a profile's anchors,
+    with their mean absolute error in bytes.
     """
 
     constants: Mapping[str, float]

@@ -1,7 +1,7 @@
 """How sure an estimate is: the band that 90 % of comparable boots keep to, and the share of boots that start.
 
 A class of boot has, for each term, the quantiles of measured minus predicted over boots whose whole thread was left out
-of the fit (`calc.fitting.spread_of`). A band is their 5 % and 95 %; a probability is where a margin falls among them.
+of the fit (`calc.spreads`). A band is their 5 % and 95 %; a probability is where a margin falls among them.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ GIB = 2**30
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """What an encoder's profile run adds to the text model's activation peak, in GiB: `gib` for image and video as
-    served
-    by default, `low` to `high` where 90 % of boots lie. `source` names the boots or the code.
+    served by default, `low` to `high` where 90 % of boots lie. `source` names the boots or the code.
     """
 
     gib: float
