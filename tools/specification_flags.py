@@ -76,7 +76,7 @@ VERSIONS: dict[str, str] = {
 NOTES = {
     "d12": "the compose file's header prints this peak as 23,494 MiB: the row's GB are MiB / 1000",
     "d13": "the compose file's header prints this peak as 21,960 MiB: the row's GB are MiB / 1000",
-    "d18": "BENCHMARKS.md prints mem-util 0.95 and a TQ3 cache beside this peak; the compose file says 0.92 and fp8_e5m2",
+    "d18": "BENCHMARKS.md prints mem-util 0.95 and a TQ3 cache beside this peak; its compose file 0.92 and fp8_e5m2",
 }
 
 PEAK_MIB = {"d12": 23494, "d13": 21960}

@@ -89,7 +89,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         layers=len(profile.layers),
         intermediate=_widest(profile.fact("intermediate_size")) or 4 * int(profile.require("hidden_size")),
         gated=not is_ungated(profile.architectures),
-        experts=int(profile.fact("num_experts") or 0),
+        experts=_widest(profile.fact("num_experts")),
         topk=_widest(profile.fact("num_experts_per_token")),
         moe_intermediate=_moe_width(profile),
         latent=any(c.kind == "latent" for layer in profile.layers for c in layer.caches),
@@ -157,12 +157,12 @@ def _batched_tokens(plan: Plan) -> int:
 
 
 def _widest(value: Any) -> int:
-    """The widest layer's value where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's
-    class, BLOOM and Falcon then take four times the hidden size).
+    """The largest where layers differ: its buffer is the one at the peak. 0 where none is stated (GPT-2's class,
+    BLOOM and Falcon then take four times the hidden size).
     """
     if value is None:
         return 0
-    return max(value) if isinstance(value, (list, tuple)) else int(value)
+    return max((v for v in value if v), default=0) if isinstance(value, (tuple, list)) else int(value)
 
 
 def _moe_width(profile: Profile) -> int:
