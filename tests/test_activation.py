@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calc.estimates.activation import activation, forward_part, moe_workspace, sampler_part
@@ -18,6 +18,7 @@ from calc.estimates.reserve import estimate
 from calc.estimates.runtime import FLASHINFER_BYTES, delta_prefill_bytes, inside, outside
 from calc.estimates.setup import Setup
 
+LAW = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 SOURCES = Fit(constants=PRIORS)  # the mechanisms' own constants, nothing learned
 
 LLAMA_8B = Setup(
@@ -105,6 +106,7 @@ def test_awq_in_the_first_engine_unpacks_a_whole_matrix() -> None:
 # --- laws -----------------------------------------------------------------------------------------------------------
 
 
+@LAW
 @given(setups)
 def test_the_peak_is_the_maximum_and_never_the_sum(setup: Setup) -> None:
     sampler, forward = sampler_part(setup, SOURCES).bytes, forward_part(setup, SOURCES).bytes
@@ -112,6 +114,7 @@ def test_the_peak_is_the_maximum_and_never_the_sum(setup: Setup) -> None:
     assert activation(setup, SOURCES).bytes == pytest.approx(max(sampler, forward) + base)
 
 
+@LAW
 @given(setups)
 def test_more_cards_do_not_lower_the_sampler_and_do_lower_a_dense_forward_pass(setup: Setup) -> None:
     dense = replace(setup, experts=0, tp=1, intermediate=max(64, setup.intermediate))
@@ -120,6 +123,7 @@ def test_more_cards_do_not_lower_the_sampler_and_do_lower_a_dense_forward_pass(s
     assert forward_part(wide, SOURCES).bytes < forward_part(dense, SOURCES).bytes
 
 
+@LAW
 @given(setups, st.integers(1, 512))
 def test_more_sequences_or_tokens_never_take_less(setup: Setup, more: int) -> None:
     now = estimate(setup, SOURCES)
@@ -129,11 +133,13 @@ def test_more_sequences_or_tokens_never_take_less(setup: Setup, more: int) -> No
     )
 
 
+@LAW
 @given(setups)
 def test_pooling_models_sample_nothing(setup: Setup) -> None:
     assert sampler_part(replace(setup, pooling=True), SOURCES).bytes == 0
 
 
+@LAW
 @given(setups)
 def test_bands_hold_their_estimate(setup: Setup) -> None:
     fit = load_fit()
@@ -143,6 +149,7 @@ def test_bands_hold_their_estimate(setup: Setup) -> None:
         assert high - low > 0
 
 
+@LAW
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=60), st.floats(-6, 6))
 def test_shares_and_quantiles_agree(values: list[float], limit: float) -> None:
     values = sorted(values)
