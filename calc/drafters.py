@@ -39,7 +39,7 @@ def _built_in(profile: Profile, resolved: Resolved) -> Term | None:
     groups = tuple(g for g in variant.groups if g.part == "mtp" and served(g, drafts=True))
     if not groups:
         return None
-    size = sum(card_bytes(g, split, profile.fact("dtype")) * g.copies for g in groups)
+    size = sum(card_bytes(g, split) * g.copies for g in groups)
     margin = size * variant.error_ppm // 10**6
     stored = sum(g.num_bytes * g.copies for g in groups)
     return Term(

@@ -8,16 +8,15 @@ too). SGLang 0.5.23 builds the same parallel layers. The fullest card counts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calc.prediction import Resolved, Term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup, WeightVariant
 
+EXPERT_PADDING = 64
 VOCAB_PADDING = 64  # DEFAULT_VOCAB_PADDING_SIZE
-HALVED = {"f32": 2, "float32": 2, "f64": 4}  # stored wider than the 16-bit dtype it is loaded in
-KEPT_WIDE = ("router", "state", "norm")  # engines keep these in float32 where a family does
-PADDED = ("embedding", "lm_head")
+HALVED = {"f32": 2, "float32": 2, "f64": 4, "float64": 4}  # loaded at 16 bits (dtype `auto` of both engines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,9 @@ class Split:
     pp: int = 1
     ep: int = 1
     keeps_tied_k: bool = False  # the engine stores a tied K once (llama.cpp)
+    expert_width: int = (
+        0  # MXFP4: each card's share of an expert's width is padded to 64 (layers/quantization/mxfp4.py)
+    )
 
     @property
     def text(self) -> str:
@@ -80,6 +82,9 @@ def _by_experts(group: TensorGroup, size: int, split: Split) -> int:
     """Whole experts on the fullest card under EP; under TP every expert is divided."""
     if split.ep > 1 and group.num_units:
         return _ceil(size * _ceil(group.num_units, split.ep), group.num_units)
+    if split.expert_width:
+        padded = _ceil(_ceil(split.expert_width, split.tp), EXPERT_PADDING) * EXPERT_PADDING
+        return _ceil(size * padded, split.expert_width)
     return _ceil(size, split.tp)
 
 
@@ -112,11 +117,10 @@ WORDS: dict[Callable[[TensorGroup, int, Split], int], str] = {
 }  # fmt: skip
 
 
-def card_bytes(group: TensorGroup, split: Split, model_dtype: str | None = None) -> int:
+def card_bytes(group: TensorGroup, split: Split) -> int:
     """Bytes of one copy (one layer) of a group on the fullest card."""
     size = group.num_bytes
-    if group.kind not in KEPT_WIDE and str(model_dtype) != "float64":
-        size //= HALVED.get(group.dtype, 1)
+    size //= HALVED.get(group.dtype, 1)
     return RULES[group.kind](group, size, split)
 
 
@@ -139,13 +143,13 @@ def stage_layers(num_layers: int, pp: int) -> list[range]:
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-def fullest_stage(groups: tuple[TensorGroup, ...], split: Split, num_layers: int, dtype: str | None = None) -> int:
+def fullest_stage(groups: tuple[TensorGroup, ...], split: Split, num_layers: int) -> int:
     """Bytes on a card of the fullest stage: the first holds the embeddings and towers, the last the head."""
     stages = stage_layers(num_layers, split.pp)
     has_head = any(g.kind == "lm_head" and not g.part for g in groups)
     totals = [0] * split.pp
     for group in groups:
-        size = card_bytes(group, split, dtype)
+        size = card_bytes(group, split)
         if not group.layers or group.part in ("vision", "audio"):
             last = group.kind == "lm_head" or group.part == "mtp"
             totals[-1 if last else 0] += size * group.copies
@@ -187,7 +191,10 @@ def variant_term(profile: Profile, variant: WeightVariant, split: Split, *, lang
     if not variant.groups:
         return _even(variant.origin, variant.num_bytes, split, f"{variant.name}: {variant.where}")
     groups = tuple(g for g in variant.groups if served(g, language_model_only=language_model_only))
-    size = fullest_stage(groups, split, len(profile.layers), profile.fact("dtype"))
+    if variant.quantization == "mxfp4":
+        width = profile.fact("moe_intermediate_size") or profile.fact("intermediate_size")
+        split = replace(split, expert_width=width if isinstance(width, int) else 0)
+    size = fullest_stage(groups, split, len(profile.layers))
     margin = size * variant.error_ppm // 10**6
     return Term(
         name="weights", bytes=size, low_bytes=size - margin, high_bytes=size + margin, origin=variant.origin,
@@ -215,6 +222,6 @@ def explain(groups: tuple[TensorGroup, ...], split: Split, profile: Profile) -> 
             whole = f"whole experts over EP {split.ep}, the fullest card"
             word = whole if split.ep > 1 else "experts, each divided by TP"
         stored[word] = stored.get(word, 0) + group.num_bytes * group.copies
-        held[word] = held.get(word, 0) + card_bytes(group, split, profile.fact("dtype")) * group.copies
+        held[word] = held.get(word, 0) + card_bytes(group, split) * group.copies
     parts = [f"{word}: {stored[word]} -> {held[word]}" for word in stored if held[word]]
     return f"{split.text}; " + "; ".join(parts) + ("; of that the fullest stage" if split.pp > 1 else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from onboard.field_spec import Field
 from onboard.field_spec import count as _count
 from onboard.fields_recurrent import RECURRENT_FIELDS
-from onboard.fields_weights import WEIGHT_FIELDS
+from onboard.fields_weights import TOWER_FIELDS, WEIGHT_FIELDS
 
 
 def _heads(*spellings: str, low: int = 1) -> Field:
@@ -45,6 +45,7 @@ FIELDS: dict[str, Field] = {
             "hidden_dim",
             "dim_ff",
             "dff",
+            "ff_intermediate_size",
         ),
         "int",
         0,
@@ -194,6 +195,7 @@ FIELDS: dict[str, Field] = {
     "quantization_config": Field(("quantization_config", "compression_config"), "any", root=True),
     **RECURRENT_FIELDS,
     **WEIGHT_FIELDS,
+    **TOWER_FIELDS,
 }
 
 # Keys that hold a context length; the smallest stated one bounds the model (vLLM 0.33 config/model_arch.py and model.py).

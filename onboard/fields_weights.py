@@ -23,6 +23,14 @@ WEIGHT_FIELDS: dict[str, Field] = {
     "learned_positions": count("n_positions", "max_position_embeddings", high=2**40),
     "word_embed_dim": count("word_embed_proj_dim"),
     "type_vocab_size": count("type_vocab_size", low=0),
+    "encoder_layers": count("encoder_layers", "num_encoder_layers", high=100_000),
+    "encoder_ffn_dim": count("encoder_ffn_dim"),
+    "num_mel_bins": count("num_mel_bins"),
+    "max_target_positions": count("max_target_positions", high=2**40),
+    "hc_mult": count("hc_mult"),
+    "adapter_rank": count("adapter_rank"),
+    "num_mem_blocks": count("num_mem_blocks"),
+    "expert_dtype": Field(("expert_dtype",), "str"),
     # --- feed-forward ---
     "intermediate_size_mlp": count("intermediate_size_mlp", low=0),
     "shared_mlp_size": count("shared_intermediate_size", "share_expert_dim", low=0),
@@ -55,3 +63,15 @@ WEIGHT_FIELDS: dict[str, Field] = {
     "draft_vocab_size": count("draft_vocab_size"),
     "target_hidden_size": count("target_hidden_size"),
 }
+
+# Asked of a tower's own config, and so wanted of its class's constants; `weights.towers` reads them.
+TOWER_FIELDS: dict[str, Field] = {
+    f"tower_{name}": Field((name,), "any")
+    for name in (
+        "depth", "embed_dim", "width", "num_heads", "mlp_ratio", "patch_size", "temporal_patch_size", "in_channels",
+        "num_channels", "image_size", "spatial_merge_size", "out_hidden_size", "num_position_embeddings",
+        "deepstack_visual_indexes", "position_embedding_size", "num_patches", "vision_output_dim",
+        "projector_input_dim", "projector_output_dim", "num_global_layers", "max_num_tiles", "output_dim",
+        "downsample_hidden_size", "max_source_positions", "d_model", "conf_num_hidden_layers", "output_proj_dims",
+    )
+}  # fmt: skip

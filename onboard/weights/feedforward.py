@@ -118,6 +118,8 @@ def feed_forward(context: Context, layer: Layer, index: int, sparse: bool) -> li
     """The MLP or the experts of a layer; nothing where the layer is a mixer alone."""
     traits, facts = context.traits, context.facts
     is_mixer = bool(layer.caches)
+    if traits.shared_blocks:
+        return []
     recurrent = all(c.kind == "state" for c in layer.caches) and is_mixer
     if (traits.mixer_only_layers and is_mixer) or (recurrent and not traits.recurrent_has_mlp):
         return []
@@ -126,8 +128,6 @@ def feed_forward(context: Context, layer: Layer, index: int, sparse: bool) -> li
         made += experts(context)
     if not sparse or traits.dense_beside_experts:
         made += mlp(context, dense_width(context, index), "mlp", "mlp")
-    if not sparse and facts.get("shared_mlp_size") and not num_experts(facts):
-        pass  # GraniteMoeHybrid without experts: `dense_width` has taken shared_intermediate_size already
     return made
 
 
@@ -146,7 +146,7 @@ def dense_width(context: Context, index: int) -> int:
         width = _rounded(facts, int(2 * width / 3))
     if facts.get("double_wide_mlp") and "shared" in context.layers[index].kinds():
         width *= 2
-    return int(width)
+    return int(width) // 2 if traits.halved_ffn else int(width)
 
 
 def _rounded(facts: Facts, width: int) -> int:
@@ -204,4 +204,5 @@ def shared_width(context: Context, width: int) -> int:
     stated = facts.get("shared_expert_intermediate_size") or facts.get("shared_mlp_size")
     if stated:
         return int(stated)
-    return _int(facts.get("num_shared_experts")) * width
+    stated_count = facts.get("num_shared_experts")
+    return (context.traits.shared_experts if stated_count is None else _int(stated_count)) * width

@@ -145,8 +145,10 @@ def _check_layers(placed: list[tuple[str, Place, dict[str, Tensor]]], geometry: 
     found = max(inside | beyond, default=-1) + 1
     if (inside and max(inside) + 1 < geometry.num_layers) or (beyond and not named):
         raise WeightsDisagree(
-            f"the tensors have {found} layers, the config says {geometry.num_layers}", path="num_hidden_layers",
-            value=geometry.num_layers, hint="the config belongs to another checkpoint, or a class default stands in",
+            f"the tensors have {found} layers, the config says {geometry.num_layers}",
+            path="num_hidden_layers",
+            value=geometry.num_layers,
+            hint="the config belongs to another checkpoint, or a class default stands in",
         )
 
 
@@ -159,5 +161,7 @@ def _check_kv(module: str, where: Place, parts: Mapping[str, Tensor], geometry: 
     if len(weight.shape) == 2 and weight.dtype in ("BF16", "F16", "F32") and wanted not in weight.shape:
         raise WeightsDisagree(
             f"{module} is {list(weight.shape)}, the config says {wanted} key elements in layer {where.layer}",
-            path=module, value=list(weight.shape), hint="the config belongs to another checkpoint",
+            path=module,
+            value=list(weight.shape),
+            hint="the config belongs to another checkpoint",
         )

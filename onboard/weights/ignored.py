@@ -1,4 +1,4 @@
-"""What a quantiser leaves alone: module names, globs and `re:` patterns of an ignore list, matched against a rule's matrix.
+"""What a quantiser leaves alone: names, globs and `re:` patterns of an ignore list, matched against a rule's matrix.
 
 Entries are written in many dialects (`lm_head`, `model.layers.3.mlp.gate`, `model.language_model.layers.3*`,
 `re:.*gate$`, `self_attn`): an entry without a wildcard names every module that holds it as a run of whole parts.
@@ -34,7 +34,9 @@ class IgnoreList:
         """Whether the list names the matrix's module in its layer."""
         key = (matrix.layer, matrix.module)
         if key not in self._known:
-            names = (matrix.module, *ALIASES.get(matrix.module, ()))
+            names = {matrix.module, *ALIASES.get(matrix.module, ())}
+            names |= {n.replace("shared_expert", "shared_experts") for n in names}
+            names |= {n.replace("mlp.", "block_sparse_moe.") for n in names if "expert" in n}
             self._known[key] = any(self._match(n, matrix.layer) for n in names)
         return self._known[key]
 

@@ -13,7 +13,17 @@ from typing import Any
 from onboard import states
 from onboard.errors import WeightsUnknown
 from onboard.facts import Facts
-from onboard.layers import CacheSpec, CrossAttention, Heads, Indexer, LatentAttention, Layer, SharedWith
+from onboard.layers import (
+    CacheSpec,
+    Compressed,
+    CrossAttention,
+    FullAttention,
+    Heads,
+    Indexer,
+    LatentAttention,
+    Layer,
+    SharedWith,
+)
 from onboard.weights.matrix import Matrix, linear, vector
 from onboard.weights.traits import Traits
 
@@ -30,8 +40,17 @@ class Context:
 
 def mixer(context: Context, layer: Layer, index: int) -> list[Matrix]:
     """All token mixers of a layer. Raises WeightsUnknown where a spec has no builder."""
+    facts, traits = context.facts, context.traits
     made: list[Matrix] = []
+    if facts.get("o_lora_rank"):
+        return grouped_latent(context, layer)
+    if not layer.caches and (not facts.generates or facts.get("is_causal") is False):
+        return _heads(context, _encoder_heads(facts), index)
+    if not layer.caches and traits.reads_target:
+        return [m for m in _heads(context, _encoder_heads(facts), index) if m.role == "attention"]
     for cache in layer.caches:
+        if traits.shared_blocks and isinstance(cache, Heads):
+            continue  # counted once, outside the stack
         builder = next((BUILDERS[c] for c in type(cache).__mro__ if c in BUILDERS), None)
         if builder is None:
             raise WeightsUnknown(
@@ -53,6 +72,42 @@ def heads_of(context: Context, index: int) -> int:
     if windowed and "window" in kinds:
         return int(windowed)
     return int(facts.layer("num_attention_heads", index) or 0)
+
+
+def _encoder_heads(facts: Facts) -> FullAttention:
+    """The geometry of a layer that attends without keeping anything: an encoder's, or a draft's that has no keys."""
+    heads = int(facts.layer("num_attention_heads", 0) or 1)
+    dim = int(facts.layer("head_dim", 0) or facts.need("hidden_size") // heads)
+    return FullAttention(num_kv_heads=int(facts.layer("num_kv_heads", 0) or heads), k_dim=dim, v_dim=dim)
+
+
+def grouped_latent(context: Context, layer: Layer) -> list[Matrix]:
+    """DeepSeek-V4: queries and outputs through low ranks, one key row, compressors and indexer whole on every card.
+
+    Source: transformers 5.24 models/deepseek_v4 (DeepseekV4Attention, CSA and HCA compressors, HyperConnection).
+    """
+    facts, hidden = context.facts, context.hidden
+    heads, dim = int(facts.layer("num_attention_heads", 0)), int(facts.layer("head_dim", 0))
+    rank, low, groups = int(facts.need("q_lora_rank")), int(facts.need("o_lora_rank")), int(facts.need("o_groups"))
+    made = linear("replicated", "self_attn.q_a_proj", hidden, rank)
+    made += linear("attention", "self_attn.q_b_proj", rank, heads * dim)
+    made += linear("replicated", "self_attn.kv_proj", hidden, dim)
+    made += linear("attention", "self_attn.o_a_proj", heads * dim, low)
+    made += linear("attention", "self_attn.o_b_proj", groups * low, hidden)
+    indexed = any(isinstance(c, Indexer) for c in layer.caches)
+    if indexed:
+        key, queries = int(facts.need("index_head_dim")), int(facts.need("index_n_heads"))
+        made += [Matrix(role="replicated", module="self_attn.indexer.compressor", rows=4 * key, columns=hidden)]
+        made += linear("replicated", "self_attn.indexer.wq_b", rank, queries * key)
+        made += [Matrix(role="replicated", module="self_attn.indexer.weights_proj", rows=queries, columns=hidden)]
+    if any(isinstance(c, Compressed) for c in layer.caches):
+        rows = (4 if indexed else 2) * dim
+        made += [Matrix(role="replicated", module="self_attn.compressor", rows=rows, columns=hidden)]
+    streams = int(facts.get("hc_mult") or 1)
+    if streams > 1:
+        rows = 2 * (2 + streams) * streams
+        made += [Matrix(role="replicated", module="hyper", rows=rows, columns=streams * hidden, wide=True)]
+    return made
 
 
 def _heads(context: Context, cache: Any, index: int) -> list[Matrix]:
@@ -77,6 +132,8 @@ def _heads(context: Context, cache: Any, index: int) -> list[Matrix]:
         made += [vector("norm", "self_attn.qk_norm", 2 * cache.k_dim)]
     if traits.full_qk_norm:
         made += [vector("norm", "self_attn.qk_norm", (heads + kv) * cache.k_dim)]
+    if traits.output_gate_whole:
+        made += linear("replicated", "self_attn.gate_proj", hidden, heads * cache.k_dim)
     if facts.get("head_gating"):
         made += linear("attention", "self_attn.g_proj", hidden, heads)
     return made

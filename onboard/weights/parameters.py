@@ -13,13 +13,13 @@ from typing import Any
 from onboard.errors import Refusal, WeightsUnknown
 from onboard.facts import Facts
 from onboard.fields_weights import WEIGHT_FIELDS
-from onboard.layers import Layer
+from onboard.layers import Heads, Layer
 from onboard.profile import TensorGroup, WeightVariant
-from onboard.weights.feedforward import dense_width, feed_forward, sparse_layers
+from onboard.weights.feedforward import dense_width, experts, feed_forward, sparse_layers
 from onboard.weights.groups import collapse
 from onboard.weights.matrix import Matrix, linear, vector
 from onboard.weights.mixers import Context, mixer
-from onboard.weights.schemes import Scheme, scheme_of
+from onboard.weights.schemes import Schemes, scheme_of
 from onboard.weights.towers import towers
 from onboard.weights.traits import Traits, traits_of
 
@@ -27,6 +27,7 @@ DTYPE_BYTES = {
     "bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4, "float64": 8, "auto": 2,
     "bf16": 2, "fp16": 2, "fp32": 4,
 }  # fmt: skip
+HEADLESS = ("ForRewardModel", "ForSequenceClassification", "ForTokenClassification", "ForEmbedding")
 KNOWN_PPM, QUANTISED_PPM, UNKNOWN_PPM = 10_000, 40_000, 100_000
 
 
@@ -46,7 +47,7 @@ def variant_from_config(
             value=error.value,
             hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
         ) from None
-    scheme = scheme_of(quantization or {})
+    scheme = scheme_of(quantization or {}, str(facts.get("expert_dtype") or ""))
     groups = to_groups(made, scheme, element_bytes(facts), facts.get("dtype") or "bfloat16")
     ppm = UNKNOWN_PPM if not known else (QUANTISED_PPM if scheme else KNOWN_PPM)
     return WeightVariant(
@@ -102,6 +103,7 @@ def matrices(facts: Facts, layers: tuple[Layer, ...], mtp_layers: tuple[Layer, .
         one += per_layer_inputs(context)
         made += [_at(m, index) for m in one]
     made += draft_head(context, mtp_layers, any(sparse))
+    made += encoder_stack(context) + shared_blocks(context)
     eyes, towers_known = towers(facts.root, hidden)
     return made + eyes, towers_known and (known or not facts.model_type)
 
@@ -119,7 +121,8 @@ def outside(context: Context) -> list[Matrix]:
     facts, traits, hidden = context.facts, context.traits, context.hidden
     vocab = int(facts.need("vocab_size", "sizes the embeddings"))
     width = facts.get("word_embed_dim") or hidden
-    made = [Matrix(role="embedding", module="embed_tokens", rows=vocab, columns=width, units=vocab)]
+    role = "replicated" if traits.embedding_whole else "embedding"
+    made = [Matrix(role=role, module="embed_tokens", rows=vocab, columns=width, units=vocab)]
     if width != hidden:
         made += linear("replicated", "project_in", width, hidden) + linear("replicated", "project_out", hidden, width)
     made += _positions(facts, traits, hidden)
@@ -127,15 +130,24 @@ def outside(context: Context) -> list[Matrix]:
         made.append(vector("norm", "embedding_norm", 2 * hidden))
     if traits.pooler:
         made += linear("replicated", "pooler", hidden, hidden, bias=True)
-    if traits.has_head and not tied(facts):
+    if traits.has_head and not tied(facts, traits) and not headless(facts):
         rows = facts.get("draft_vocab_size") or vocab
         made.append(Matrix(role="lm_head", module="lm_head", rows=rows, columns=width, units=rows, linear=True))
     made += _per_layer_tables(context)
     return [*made, vector("norm", "norm", hidden * (2 if traits.norm_bias else 1))]
 
 
-def tied(facts: Facts) -> bool:
-    return bool(facts.get("tie_word_embeddings"))
+def tied(facts: Facts, traits: Traits) -> bool:
+    """Whether the head is the embedding: as stated, else as the family's code says."""
+    stated = facts.get("tie_word_embeddings")
+    return bool(traits.tied) if traits.tied is not None and not facts.has("tie_word_embeddings") else bool(stated)
+
+
+def headless(facts: Facts) -> bool:
+    """An architecture that ends in a score, an embedding or nothing has no head over the vocabulary."""
+    listed = facts.root.get("architectures")
+    names = [n for n in listed if isinstance(n, str)] if isinstance(listed, (list, tuple)) else []
+    return bool(names) and all(n.endswith(HEADLESS) for n in names)
 
 
 def _positions(facts: Facts, traits: Traits, hidden: int) -> list[Matrix]:
@@ -180,7 +192,63 @@ def draft_head(context: Context, mtp_layers: Sequence[Layer], sparse: bool) -> l
         one = mixer(whole, layer, base + offset) + feed_forward(whole, layer, min(base - 1, base + offset), sparse)
         one += linear("replicated", "eh_proj", 2 * context.hidden, context.hidden)
         one.append(vector("norm", "norms", 5 * context.hidden))
+        if (
+            str(context.facts.find("num_mtp_layers").where if context.facts.find("num_mtp_layers") else "").endswith(
+                "num_nextn_predict_layers"
+            )
+            and not context.traits.mixer_only_layers
+        ):
+            one += stored_copies(context)
+        if context.traits.mixer_only_layers and layer.caches:
+            pattern = str(context.facts.get("mtp_hybrid_override_pattern") or "")
+            listed = context.facts.get("mtp_layers_block_type") or ()
+            one += experts(context) * (pattern.count("E") or list(listed).count("moe"))
         made += [_at(m, base + offset, "mtp") for m in one]
+    return made
+
+
+def stored_copies(context: Context) -> list[Matrix]:
+    """DeepSeek-style checkpoints store the embedding and the head again in each draft layer; engines share them."""
+    vocab = int(context.facts.need("vocab_size"))
+    return [
+        Matrix(role=role, module=module, rows=vocab, columns=context.hidden, units=vocab)
+        for role, module in (("embedding", "embed_tokens"), ("lm_head", "shared_head.head"))
+    ]
+
+
+def encoder_stack(context: Context) -> list[Matrix]:
+    """The encoder of an encoder-decoder: its layers, its convolutions over mel bins, its positions."""
+    facts, traits, hidden = context.facts, context.traits, context.hidden
+    count = facts.get("encoder_layers")
+    if not facts.get("is_encoder_decoder") or not count:
+        return []
+    inner = int(facts.get("encoder_ffn_dim") or facts.layer("intermediate_size", 0) or 4 * hidden)
+    made = linear("attention", "encoder.attn", hidden, 4 * hidden, bias=True, copies=count)
+    made += linear("mlp", "encoder.mlp", hidden, (3 if traits.gated else 2) * inner, copies=count)
+    bins = facts.get("num_mel_bins")
+    rows = int(facts.get("max_encoder_tokens") or 0) + int(facts.get("max_target_positions") or 0)
+    made += [Matrix(role="replicated", module="encoder.positions", rows=rows, columns=hidden)] if rows else []
+    return made + (
+        [Matrix(role="replicated", module="encoder.conv", rows=hidden, columns=3 * (bins + hidden))] if bins else []
+    )
+
+
+def shared_blocks(context: Context) -> list[Matrix]:
+    """Zamba 2: attention and MLP blocks over twice the width, used by several layers, with an adapter a use."""
+    facts, hidden = context.facts, context.hidden
+    if not context.traits.shared_blocks:
+        return []
+    uses = [layer for layer in context.layers if any(isinstance(c, Heads) for c in layer.caches)]
+    blocks, rank = int(facts.get("num_mem_blocks") or 1), int(facts.get("adapter_rank") or 0)
+    wide, inner = 2 * hidden, int(facts.need("intermediate_size"))
+    heads = int(facts.need("num_attention_heads")) * int(facts.layer("head_dim", 0) or 0)
+    made = linear("attention", "shared.qkv_proj", wide, 3 * heads, copies=blocks)
+    made += linear("attention", "shared.o_proj", heads, hidden, copies=blocks)
+    made += linear("mlp", "shared.mlp", hidden, 3 * inner, copies=blocks)
+    made += linear("replicated", "linear", hidden, hidden, copies=len(uses))
+    if rank:
+        made += linear("replicated", "adapter.a", hidden + 3 * wide, rank, copies=len(uses))
+        made += linear("mlp", "adapter.b", rank, 2 * inner + 3 * wide, copies=len(uses))
     return made
 
 
@@ -195,11 +263,11 @@ def active_parameters(groups: Iterable[TensorGroup], experts_per_token: int | No
     return total
 
 
-def to_groups(made: Iterable[Matrix], scheme: Scheme | None, size: int, dtype: str) -> tuple[TensorGroup, ...]:
+def to_groups(made: Iterable[Matrix], scheme: Schemes | None, size: int, dtype: str) -> tuple[TensorGroup, ...]:
     """Groups of matrices, each at the model's dtype or as the scheme packs it."""
     sums: dict[tuple[str, int, int, str], Counter[str]] = {}
     for m in made:
-        packed = scheme if scheme is not None and m.linear and scheme.covers(m) else None
+        packed = scheme.of(m) if scheme is not None and m.linear else None
         num_bytes = packed.bytes_of(m) if packed else m.elements * (4 if m.wide else size)
         key = (m.role, m.units, m.layer, packed.dtype if packed else dtype)
         sums.setdefault(key, Counter()).update(bytes=num_bytes, elements=m.elements)

@@ -55,8 +55,69 @@ class Scheme:
         return weights + matrix.rows * groups * matrix.copies * (self.scale_bits + self.zero_bits) // 8
 
 
-def scheme_of(quantization: Mapping[str, Any]) -> Scheme | None:
-    """The scheme a quantization_config (or ModelOpt's side file) states, or None where it states none we know."""
+@dataclass(frozen=True, kw_only=True)
+class Schemes:
+    """What a config states: schemes of named modules first, then one for all others."""
+
+    name: str
+    named: tuple[tuple[IgnoreList, Scheme], ...]
+    rest: Scheme | None
+
+    def of(self, matrix: Matrix) -> Scheme | None:
+        """The scheme that packs a matrix, or None where it stays at the model's dtype."""
+        for targets, scheme in self.named:
+            if targets.match(matrix):
+                return scheme
+        return self.rest if self.rest is not None and self.rest.covers(matrix) else None
+
+
+def scheme_of(quantization: Mapping[str, Any], expert_dtype: str = "") -> Schemes | None:
+    """The schemes a quantization_config (or ModelOpt's side file) states, or None where it states none we know.
+
+    `expert_dtype` `fp4` (DeepSeek-V4): experts are MXFP4 beside an FP8 model.
+    """
+    rest = _one_scheme(quantization)
+    named = _targeted(quantization, rest)
+    if rest is None and not named:
+        return None
+    if rest is not None and (expert_dtype == "fp4" or quantization.get("moe_quant_algo")):
+        nvfp4 = "nvfp4" in str(quantization.get("moe_quant_algo") or "").lower()
+        fp4 = Scheme(name="nvfp4" if nvfp4 else "mxfp4", bits=4, dtype="u8", group=16 if nvfp4 else 32, scale_bits=8)
+        named = ((IgnoreList(("mlp.experts",)), fp4), *named)
+    elif named and any(_names_modules(g) for g in _config_groups(quantization)):
+        rest = None  # every packed module is named
+    name = rest.name if rest is not None else str(quantization.get("quant_method") or "mixed").lower()
+    return Schemes(name=name, named=named, rest=rest)
+
+
+def _config_groups(quantization: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    groups = quantization.get("config_groups")
+    return [g for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+
+
+def _names_modules(group: Mapping[str, Any]) -> bool:
+    """Whether a group names modules rather than a class of layers."""
+    targets = group.get("targets")
+    return isinstance(targets, (list, tuple)) and bool(targets) and any("." in str(t) for t in targets)
+
+
+def _targeted(quantization: Mapping[str, Any], rest: Scheme | None) -> tuple[tuple[IgnoreList, Scheme], ...]:
+    """Schemes of the modules that config groups name one by one (ModelOpt's mixed precision)."""
+    found = []
+    for group in _config_groups(quantization):
+        weights = group.get("weights")
+        if not _names_modules(group) or not isinstance(weights, Mapping):
+            continue
+        bits = int(weights.get("num_bits") or 8)
+        if bits == 4:
+            scheme = Scheme(name="nvfp4", bits=4, dtype="u8", group=int(weights.get("group_size") or 16), scale_bits=8)
+        else:
+            scheme = Scheme(name="fp8", bits=8, dtype="f8_e4m3", scale_bits=0)
+        found.append((IgnoreList(tuple(str(t) for t in group["targets"])), scheme))
+    return tuple(found)
+
+
+def _one_scheme(quantization: Mapping[str, Any]) -> Scheme | None:
     if not quantization:
         return None
     inner = quantization.get("quantization")

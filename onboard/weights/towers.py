@@ -15,6 +15,8 @@ from onboard.weights.matrix import Matrix, linear, vector
 
 VISION_KEYS = ("vision_config", "vision_tower_cfg", "vit_config")
 AUDIO_KEYS = ("audio_config",)
+CLASSES = ("_vision", "_vision_model", "_vision_encoder", "_encoder", "_audio", "pixtral")  # ends of tower types
+FIXED = {"mobilenetv5_300m_enc": 294_284_096}  # parameters of a backbone that its config only names (timm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Tower:
     global_layers: str = ""  # a field that counts further layers
     attention_scale: int = 1  # attention width over the tower's width
     conv_stem: bool = False  # two convolutions over mel bins
+    conformer: bool = False  # two feed-forwards of four times the width and a gated convolution a layer
+    conv2d_stem: bool = False  # three strided convolutions over mel bins, no learned positions
 
 
 QWEN_VL = Tower(projector="merger", positions="table")
@@ -58,10 +62,15 @@ TOWERS: dict[str, Tower] = {
     "gemma4_vision": Tower(gated=True, bias=False, norms=4, positions="two_tables", replicated=True),
     "qwen2_audio_encoder": Tower(replicated=True, conv_stem=True, positions="source"),
     "qwen2_5_omni_audio_encoder": Tower(replicated=True, conv_stem=True, positions="source"),
-    "qwen3_asr_audio_encoder": Tower(conv_stem=True, positions="source"),
+    "qwen3_asr_audio_encoder": Tower(conv2d_stem=True, positions="none", projector="audio_mlp"),
+    "qwen3_omni_moe_audio_encoder": Tower(conv2d_stem=True, positions="none", projector="audio_mlp"),
+    "gemma4_audio": Tower(conformer=True, bias=False, replicated=True, positions="none"),
+    "gemma3n_audio": Tower(conformer=True, bias=False, replicated=True, positions="none"),
+    "gemma3n_vision": Tower(replicated=True),
+    "mllama_vision_model": Tower(bias=False, global_layers="num_global_layers", positions="tiles", projector="mllama"),
     "whisper": Tower(conv_stem=True, positions="source", projector="none"),
-    "minicpmv4_6_vision": Tower(replicated=True),
-    "muse_glimmer_vision": Tower(replicated=True, projector="muse"),
+    "minicpmv4_6_vision": Tower(projector="window_merger"),
+    "muse_glimmer_vision": Tower(projector="muse", positions="none"),
 }  # fmt: skip
 
 
@@ -75,19 +84,23 @@ def towers(config: Mapping[str, Any], text_hidden: int) -> tuple[list[Matrix], b
         for key in keys:
             tower = root.get(key)
             if isinstance(tower, Mapping) and tower:
-                filled = with_defaults(tower)
+                filled = with_defaults(tower, str(root.get("model_type", "")))
                 one, has_entry = _tower(part, filled, root, text_hidden)
                 made += one
                 known = known and has_entry
     return made, known
 
 
-def with_defaults(tower: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tower's own mapping over its class's constants (transformers 5.24), where the type is known."""
+def with_defaults(tower: Mapping[str, Any], whole: str) -> Mapping[str, Any]:
+    """The tower's own mapping over its class's constants, where its type, or the composite's, names a tower class."""
     from onboard.class_defaults import class_defaults
 
-    found = class_defaults(str(tower.get("model_type", "")))
-    return tower if found is None else {**found.values, **{k: v for k, v in tower.items() if v is not None}}
+    stated = str(tower.get("model_type") or whole)
+    kind = stated if stated in TOWERS or not whole else whole
+    named = next((n for n in (f"{stated}_vision", stated) if n.endswith(CLASSES)), "")
+    found = class_defaults(named) if named else None
+    constants = {} if found is None else found.values
+    return {**constants, **{k: v for k, v in tower.items() if v is not None}, "model_type": kind}
 
 
 def _first(tower: Mapping[str, Any], *names: str) -> Any:
@@ -97,12 +110,17 @@ def _first(tower: Mapping[str, Any], *names: str) -> Any:
 def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: int) -> tuple[list[Matrix], bool]:
     entry = TOWERS.get(str(tower.get("model_type", "")))
     traits = entry or Tower(projector="two_layer")
-    depth = int(_first(tower, "depth", "num_hidden_layers", "encoder_layers", "layers", "vt_num_hidden_layers"))
+    depth = int(_first(tower, "depth", "num_hidden_layers", "encoder_layers", "layers", "vt_num_hidden_layers",
+                       "conf_num_hidden_layers"))  # fmt: skip
     width = int(_first(tower, "embed_dim", "d_model", "vt_hidden_size", "width", "hidden_size"))
     inner = int(
         _first(tower, "intermediate_size", "encoder_ffn_dim", "vt_intermediate_size")
         or _first(tower, "mlp_ratio") * width
     )
+    fixed = FIXED.get(str(tower.get("architecture", "")))
+    if fixed:
+        joined = linear(f"{part}.other", f"{part}.projector", width, text)
+        return [Matrix(role=f"{part}.other", module=part, rows=fixed), *joined], True
     if not depth or not width:
         return [], False
     depth += int(_first(tower, traits.global_layers)) if traits.global_layers else 0
@@ -110,6 +128,10 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
     if traits.replicated:
         attention = mlp = other
     made: list[Matrix] = []
+    if traits.conformer:  # attention with relative keys, two feed-forwards, a gated depthwise convolution
+        made += linear(other, f"{part}.attn", width, 5 * width, copies=depth)
+        made += linear(other, f"{part}.mlp", width, 16 * width + 3 * width, copies=depth)
+        return made + _projector(part, tower, root, traits, width, text), True
     made += linear(attention, f"{part}.attn", width, 4 * width, bias=traits.bias, copies=depth)
     made += linear(mlp, f"{part}.mlp", width, (3 if traits.gated else 2) * inner, copies=depth)
     made += [vector(other, f"{part}.norms", (traits.norms + int(traits.bias) * 2) * width, copies=depth)]
@@ -121,6 +143,10 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
 def _stem(part: str, tower: Mapping[str, Any], traits: Tower, width: int) -> list[Matrix]:
     """Patch embedding or convolutions, and learned positions."""
     other = f"{part}.other"
+    if traits.conv2d_stem:
+        bins, deep = int(_first(tower, "num_mel_bins") or 128), int(_first(tower, "downsample_hidden_size") or 480)
+        made = [Matrix(role=other, module=f"{part}.conv", rows=deep, columns=9 * 2 * deep)]
+        return [*made, Matrix(role=other, module=f"{part}.conv_out", rows=width, columns=deep * -(-bins // 8))]
     if traits.conv_stem:
         bins = int(_first(tower, "num_mel_bins") or 128)
         positions = int(_first(tower, "max_source_positions") or 1500)
@@ -137,6 +163,7 @@ def _stem(part: str, tower: Mapping[str, Any], traits: Tower, width: int) -> lis
         "grid": side * side + traits.classes,
         "table": int(_first(tower, "num_position_embeddings")),
         "patches": int(_first(tower, "num_patches")),
+        "tiles": (side * side + 1) * (1 + 9 * int(_first(tower, "max_num_tiles") or 4)),
         "two_tables": 2 * int(_first(tower, "position_embedding_size")),
     }.get(traits.positions, 0)
     return [*made, Matrix(role=other, module=f"{part}.positions", rows=rows, columns=width)]
@@ -169,6 +196,22 @@ def _projector(
         final = int(_first(tower, "projector_output_dim") or into)
         joined = linear(role, f"{part}.adapter", inner, into) + linear(role, f"{part}.adapter", into, final)
         return joined + linear(role, f"{part}.projector", int(_first(tower, "vision_output_dim") or final), text)
+    if traits.projector == "muse":
+        middle = int(_first(root, "projector_hidden_size") or wide)
+        joined = linear(other, f"{part}.adapter", int(_first(root, "out_hidden_size") or wide), middle)
+        joined += linear(other, f"{part}.adapter", middle, middle)
+        return joined + linear(other, f"{part}.projector", middle, text)
+    if traits.projector == "window_merger":
+        inner = 4 * int(_first(tower, "intermediate_size"))
+        joined = linear(other, f"{part}.merger", 4 * width, inner, bias=True)
+        joined += linear(other, f"{part}.merger", inner, width, bias=True)
+        joined += linear(other, f"{part}.merger", 4 * width, 4 * width, bias=True)
+        return joined + linear(other, f"{part}.merger", 4 * width, text, bias=True)
+    if traits.projector == "mllama":
+        return linear(other, f"{part}.projector", int(_first(tower, "vision_output_dim") or width), text, bias=True)
+    if traits.projector == "audio_mlp":
+        joined = linear(other, f"{part}.projector", width, width, bias=True)
+        return joined + linear(other, f"{part}.projector", width, int(_first(tower, "output_dim") or text), bias=True)
     if traits.projector == "two_layer":
         return linear(other, f"{part}.projector", width, text, bias=True) + linear(
             other, f"{part}.projector", text, text

@@ -25,7 +25,7 @@ class Traits:
     ffn_multiple: int = 4  # intermediate size over hidden size where no field states it
     positions: int = -1  # learned positions beyond `max_position_embeddings`; -1 where positions are not learned
     embedding_norm: bool = False
-    pooler: bool = False  # an encoder: no head, a pooler where the family has one
+    pooler: bool = False  # a dense layer over the first token
     has_head: bool = True
     output_gate: bool = False  # q_proj is twice as wide (vLLM: attn_output_gate)
     shared_gate: bool = False  # the shared expert has a gate of its own
@@ -37,7 +37,13 @@ class Traits:
     mixer_only_layers: bool = False  # a layer is one mixer, an MLP or a MoE, never two of them
     recurrent_has_mlp: bool = True  # layers with a state also have an MLP
     dense_first: int = 0  # leading dense layers where no field states it
-    scaled_positions: int = 0  # other parameters a layer, in hidden sizes
+    shared_experts: int = 0  # shared experts of an expert's width where no field states them
+    tied: bool | None = None  # head and embedding where no field states it
+    embedding_whole: bool = False  # the embedding is on every card
+    output_gate_whole: bool = False  # a gate as wide as the heads, on every card
+    shared_blocks: bool = False  # attention and MLP are blocks used by several layers (Zamba 2)
+    reads_target: bool = False  # a draft without keys of its own: queries and output only
+    halved_ffn: bool = False  # intermediate_size counts gate and up together
 
 
 LLAMA = Traits()
@@ -45,7 +51,7 @@ _GPT = Traits(gated=False, qkv_bias=True, o_bias=True, mlp_bias=True, norm_bias=
 _QWEN2 = Traits(qkv_bias=True, o_bias=False)
 _QWEN3 = Traits(qk_norm=True)
 _NEXT = Traits(qk_norm=True, output_gate=True, shared_gate=True)
-_BERT = replace(_GPT, positions=0, embedding_norm=True, pooler=True, has_head=False)
+_BERT = replace(_GPT, positions=0, embedding_norm=True, has_head=False)
 _DEEPSEEK = Traits()
 _NEMOTRON_H = Traits(gated=False, norms=1, mixer_only_layers=True, recurrent_has_mlp=False)
 _GEMMA = Traits(norms=4, qk_norm=True)
@@ -63,13 +69,13 @@ TRAITS: dict[str, Traits] = {
     "starcoder2": _GPT,
     "falcon": replace(_GPT, qkv_bias=False, o_bias=False, mlp_bias=False, norms=1),
     "mpt": Traits(gated=False, norm_bias=False),
-    "phi3small": replace(_GPT, gated=True),
+    "phi3small": replace(_GPT, gated=True, tied=True),
     "nemotron": Traits(gated=False, norm_bias=True),
     "bert": _BERT,
-    "roberta": replace(_BERT, pooler=False),
-    "xlm-roberta": replace(_BERT, pooler=False),
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
     # --- biases on q, k and v alone ---
-    "qwen": _QWEN2,
+    "qwen": replace(_QWEN2, halved_ffn=True),
     "qwen2": _QWEN2,
     "qwen2_vl": _QWEN2,
     "qwen2_vl_text": _QWEN2,
@@ -97,6 +103,7 @@ TRAITS: dict[str, Traits] = {
     "exaone4": Traits(qk_norm=True),
     "minimax_m2": Traits(full_qk_norm=True, experts_in_intermediate=True),
     "laguna": Traits(qk_norm=True),
+    "muse_glimmer_text": Traits(norms=4, output_gate_whole=True),
     # --- Cohere, Gemma ---
     "cohere": Traits(norms=1),
     "cohere2": Traits(norms=1),
@@ -108,10 +115,11 @@ TRAITS: dict[str, Traits] = {
     "gemma4": _GEMMA,
     "gemma4_text": replace(_GEMMA, dense_beside_experts=True),
     "gemma4_unified_text": replace(_GEMMA, dense_beside_experts=True),
+    "gemma4_assistant": replace(_GEMMA, reads_target=True),
     # --- experts ---
     "mixtral": Traits(experts_in_intermediate=True),
     "dbrx": Traits(experts_in_intermediate=True),
-    "llama4_text": Traits(experts_in_intermediate=True),
+    "llama4_text": Traits(experts_in_intermediate=True, shared_experts=1),
     "jamba": Traits(experts_in_intermediate=True),
     "granitemoe": Traits(experts_in_intermediate=True),
     "minimax": Traits(experts_in_intermediate=True),
@@ -123,6 +131,9 @@ TRAITS: dict[str, Traits] = {
     "mamba2": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
     "falcon_mamba": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
     "nemotron_h": _NEMOTRON_H,
+    "zamba2": Traits(shared_blocks=True, recurrent_has_mlp=False),
+    # --- encoder and decoder ---
+    "whisper": replace(_GPT, embedding_whole=True, norms=3),
 }  # fmt: skip
 
 

@@ -88,7 +88,9 @@ def select(chosen: FileSet, headers: Mapping[str, Sequence[Tensor]]) -> list[Ten
     if absent:
         raise MissingShard(
             f"the index names {len(absent)} tensor(s) that no file holds: {', '.join(absent[:5])}",
-            path=chosen.index.path if chosen.index else "", value=absent[0], hint="download the set again",
+            path=chosen.index.path if chosen.index else "",
+            value=absent[0],
+            hint="download the set again",
         )
     return list(seen.values())
 
