@@ -112,9 +112,14 @@ RULES: dict[str, Callable[[TensorGroup, int, Split], int]] = {
     "tied_copy": _nothing,  # stored in the checkpoint though the head is the embedding: never loaded
 }
 WORDS: dict[Callable[[TensorGroup, int, Split], int], str] = {
-    _divided: "divided by TP", _whole: "whole on every card", _by_heads: "whole KV heads", _tied_k: "K fills the V slot too",
-    _by_rows: "vocabulary rows padded to 64, divided by TP", _by_experts: "experts", _nothing: "not loaded",
-}  # fmt: skip
+    _divided: "divided by TP",
+    _whole: "whole on every card",
+    _by_heads: "whole KV heads",
+    _tied_k: "K fills the V slot too",
+    _by_rows: "vocabulary rows padded to 64, divided by TP",
+    _by_experts: "experts",
+    _nothing: "not loaded",
+}
 
 
 def card_bytes(group: TensorGroup, split: Split) -> int:
@@ -170,10 +175,9 @@ def chosen_variant(profile: Profile, name: str | None) -> WeightVariant:
     missing = (
         f"{profile.id} has no weights called {wanted!r}" if wanted else f"the weights of {profile.id} are not known"
     )
-    raise WeightsUnknown(
-        missing, path="--weights", value=wanted,
-        hint="give --weights-gb X (10^9 bytes, the checkpoint's size)" + "".join(f", or --weights {w.name}" for w in profile.weights),
-    )  # fmt: skip
+    hint = "give --weights-gb X (10^9 bytes, the checkpoint's size)"
+    hint += "".join(f", or --weights {w.name}" for w in profile.weights)
+    raise WeightsUnknown(missing, path="--weights", value=wanted, hint=hint)
 
 
 def weights_term(profile: Profile, resolved: Resolved) -> Term:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from onboard.weights.parameters import active_parameters
 from tests.shared import SHARED, needs_shared
 from tests.weights_rule import by_rule, profile_of, read_config
 

@@ -110,13 +110,14 @@ def _sparse_step(facts: Facts, count: int) -> tuple[bool, ...] | None:
 
 
 READERS: tuple[Callable[[Facts, int], tuple[bool, ...] | None], ...] = (
-    _switch, _pattern, _types, _listed, _interleaved, _periodic, _dense_prefix, _dense_layers, _start_index, _sparse_step,
+    _switch, _pattern, _types, _listed, _interleaved, _periodic, _dense_prefix, _dense_layers, _start_index,
+    _sparse_step,
 )  # fmt: skip
 
 
 def feed_forward(context: Context, layer: Layer, index: int, sparse: bool) -> list[Matrix]:
     """The MLP or the experts of a layer; nothing where the layer is a mixer alone."""
-    traits, facts = context.traits, context.facts
+    traits = context.traits
     is_mixer = bool(layer.caches)
     if traits.shared_blocks:
         return []
@@ -156,8 +157,18 @@ def _rounded(facts: Facts, width: int) -> int:
     return multiple * -(-width // multiple)
 
 
-def mlp(context: Context, width: int, role: str, module: str, *, copies: int = 1, units: int = 0, gated: bool | None = None,
-        bias: bool | None = None, hidden: int | None = None) -> list[Matrix]:  # fmt: skip
+def mlp(
+    context: Context,
+    width: int,
+    role: str,
+    module: str,
+    *,
+    copies: int = 1,
+    units: int = 0,
+    gated: bool | None = None,
+    bias: bool | None = None,
+    hidden: int | None = None,
+) -> list[Matrix]:
     """Gate, up and down, or two matrices."""
     traits, hidden = context.traits, hidden or context.hidden
     if bias is None:

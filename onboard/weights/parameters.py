@@ -192,12 +192,9 @@ def draft_head(context: Context, mtp_layers: Sequence[Layer], sparse: bool) -> l
         one = mixer(whole, layer, base + offset) + feed_forward(whole, layer, min(base - 1, base + offset), sparse)
         one += linear("replicated", "eh_proj", 2 * context.hidden, context.hidden)
         one.append(vector("norm", "norms", 5 * context.hidden))
-        if (
-            str(context.facts.find("num_mtp_layers").where if context.facts.find("num_mtp_layers") else "").endswith(
-                "num_nextn_predict_layers"
-            )
-            and not context.traits.mixer_only_layers
-        ):
+        stated = context.facts.find("num_mtp_layers")
+        deepseek = stated is not None and stated.where.endswith("num_nextn_predict_layers")
+        if deepseek and not context.traits.mixer_only_layers:
             one += stored_copies(context)
         if context.traits.mixer_only_layers and layer.caches:
             pattern = str(context.facts.get("mtp_hybrid_override_pattern") or "")
