@@ -39,6 +39,8 @@ class Arch:
     that many first layers own a cache, whatever the file says. `streams_per_sequence`: one stream a slot even where
     the cache is unified. `indexer_has_v`: V of one head beside the indexer's keys; `indexer_rows`: rows kept a token
     (key, gate and pooled value). `own_v_check`: the engine checks embedding / heads as the value width, not the latent.
+    `split_slots`: separate slots abort in the graph, always or where they do not divide the ubatch;
+    `mtp_aborts`: so does a draft context.
     """
 
     window: Window | None = None
@@ -53,8 +55,9 @@ class Arch:
     indexer_rows: int = 1
     streams_per_sequence: bool = False
     own_v_check: bool = False
-    needs_unified: bool = False
+    split_slots: Literal["", "never", "divide"] = ""
     absorbs_mla: bool = True
+    mtp_aborts: bool = False
     extra_layers: int = 0
 
 
@@ -100,7 +103,7 @@ ARCHS: dict[str, Arch] = {
     "mellum": Arch(window=_EVERY_4),
     "plamo3": Arch(window=Window(pattern=8)),
     "llama4": Arch(window=Window(pattern=4, default=8192, fixed=8192, chunked=True)),
-    "mimo2": Arch(window=_ARRAY),
+    "mimo2": Arch(window=_ARRAY, mtp_aborts=True),
     "step35": Arch(window=_ARRAY),
     "granite_swa": Arch(window=_ARRAY),
     "maple": Arch(window=_ARRAY),
@@ -126,11 +129,11 @@ ARCHS: dict[str, Arch] = {
     "qwen35": _GDN,
     "qwen35moe": _GDN,
     "qwen4exp": Arch(recurrent="interval", state="gdn", rollback=True, indexer="attention"),
-    "kimi-linear": Arch(recurrent="no_kv_heads", state="kda", own_v_check=True),
+    "kimi-linear": Arch(recurrent="no_kv_heads", state="kda", own_v_check=True, split_slots="divide"),
     "kimi-k3": Arch(recurrent="no_kv_heads", state="kda", rollback=True),
     "bailingmoe3": Arch(recurrent="no_kv_heads", state="kda", rollback=True),
     "glm5-next": Arch(recurrent="no_kv_heads", state="kda", rollback=True, indexer="types", indexer_rows=3),
-    "minimax-01": Arch(recurrent="interval", state="lightning", interval=8),
+    "minimax-01": Arch(recurrent="interval", state="lightning", interval=8, split_slots="divide"),
     # --- sparse attention ---
     "deepseek32": Arch(indexer="attention"),
     "glm-dsa": Arch(indexer="types"),
@@ -138,7 +141,7 @@ ARCHS: dict[str, Arch] = {
     "minimax-m3": Arch(indexer="after_dense", indexer_has_v=True),
     "deepseek4": Arch(window=Window(pattern=0), rollback=True, streams_per_sequence=True),
     # --- others that differ ---
-    "t5": Arch(needs_unified=True),
+    "t5": Arch(split_slots="never"),
     "minicpm3": Arch(absorbs_mla=False),
     "plm": Arch(absorbs_mla=False),
     "graniteswitch": Arch(extra_layers=1),

@@ -1,7 +1,7 @@
 """Cells and bytes of every cache, layer by layer.
 
-Source: llama.cpp 0c1e57098 src/llama-kv-cache.cpp:84-234, llama-kv-cache-iswa.cpp:73, llama-kv-cache-dsv4.cpp:1210-1330,
-llama-memory-recurrent.cpp:101.
+Source: llama.cpp 0c1e57098 src/llama-kv-cache.cpp:84-234, llama-kv-cache-iswa.cpp:73,
+llama-kv-cache-dsv4.cpp:1210-1330, llama-memory-recurrent.cpp:101.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A profile as llama.cpp would load it: rows per cell and layer, recurrent states, widths its checks read.
 
-Source: llama.cpp 0c1e57098 src/llama-model.cpp create_memory, src/llama-kv-cache*.cpp, src/llama-hparams.cpp. Widths are
-elements a cell; bytes are `cache`'s.
+Source: llama.cpp 0c1e57098 src/llama-model.cpp create_memory, src/llama-kv-cache*.cpp, src/llama-hparams.cpp. Widths
+are elements a cell; bytes are `cache`'s.
 """
 
 from __future__ import annotations
@@ -205,7 +205,11 @@ def _indexer_rows(arch: Arch, layers: Sequence[Layer]) -> Iterable[Row]:
     for index, layer in enumerate(layers):
         for spec in layer.caches:
             if isinstance(spec, Indexer):
-                v = next((c.v_dim for c in layer.caches if isinstance(c, FullAttention)), 0) if arch.indexer_has_v else 0
+                v = (
+                    next((c.v_dim for c in layer.caches if isinstance(c, FullAttention)), 0)
+                    if arch.indexer_has_v
+                    else 0
+                )
                 yield Row(index, spec.elements_per_entry * arch.indexer_rows, v)
 
 
@@ -256,21 +260,34 @@ def _state_rows(layers: Sequence[Layer]) -> Iterable[StateRow]:
 
 def _unsupported(layers: Sequence[Layer]) -> tuple[str, ...]:
     """Names of caches that llama.cpp has no memory for."""
-    known = (FullAttention, WindowAttention, ChunkedAttention, LatentAttention, Compressed, Indexer, SharedWith, CrossAttention)
+    known = (
+        FullAttention,
+        WindowAttention,
+        ChunkedAttention,
+        LatentAttention,
+        Compressed,
+        Indexer,
+        SharedWith,
+        CrossAttention,
+    )
     return tuple(
         sorted(
             {
                 type(c).__name__
                 for layer in layers
                 for c in layer.caches
-                if not isinstance(c, known) and type(c) not in _STATE_TENSORS and type(c).__name__ != "CompressorOverlap"
+                if not isinstance(c, known)
+                and type(c) not in _STATE_TENSORS
+                and type(c).__name__ != "CompressorOverlap"
             }
         )
     )
 
 
 def _v_of(layer: Layer) -> int:
-    return max((c.num_kv_heads * c.v_dim for c in layer.caches if isinstance(c, (FullAttention, WindowAttention))), default=0)
+    return max(
+        (c.num_kv_heads * c.v_dim for c in layer.caches if isinstance(c, (FullAttention, WindowAttention))), default=0
+    )
 
 
 def _checked_widths(profile: Profile, arch: Arch, layers: Sequence[Layer]) -> tuple[tuple[int, ...], tuple[int, ...]]:

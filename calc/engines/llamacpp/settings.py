@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calc.engines.llamacpp.versions import NEWEST, swa_pad
 from calc.plan import Plan
 
 PAD = 256
@@ -42,6 +43,7 @@ class Settings:
     tensor_split: tuple[float, ...]
     offload_kqv: bool
     cpu_moe_layers: int
+    asked: int
     swa_pad: int = PAD
 
     @property
@@ -49,7 +51,14 @@ class Settings:
         return 1 if self.unified else self.n_seq_max
 
 
-def settings_of(plan: Plan, *, n_ctx_train: int, causal: bool = True, rollback: bool = False) -> Settings:
+def settings_of(
+    plan: Plan,
+    *,
+    n_ctx_train: int,
+    causal: bool = True,
+    rollback: bool = False,
+    swa_rule: tuple[int, ...] = NEWEST,
+) -> Settings:
     """The context parameters of a plan whose knobs may be unset."""
     slots, unified = slots_of(plan)
     asked = plan.max_model_len or n_ctx_train
@@ -79,6 +88,8 @@ def settings_of(plan: Plan, *, n_ctx_train: int, causal: bool = True, rollback: 
         tensor_split=plan.tensor_split or (),
         offload_kqv=not plan.no_kv_offload,
         cpu_moe_layers=ALL_LAYERS if plan.cpu_moe else plan.n_cpu_moe or 0,
+        asked=asked,
+        swa_pad=swa_pad(swa_rule),
     )
 
 

@@ -1,0 +1,128 @@
+"""A footprint in the words of the engine contract: cache plan, pool, devices."""
+
+from __future__ import annotations
+
+from calc.engines.llamacpp.cache import Cache
+from calc.engines.llamacpp.memory import Footprint
+from calc.engines.llamacpp.model import LlamaModel
+from calc.engines.llamacpp.placement import HOST
+from calc.engines.llamacpp.settings import PAD
+from calc.prediction import CachePlan, Device, Parts, Pool, PoolCache, Reason, Term
+
+
+def cache_plan(
+    model: LlamaModel, held: Footprint, one: Footprint, sequences: int, pool_bytes: int, most: int
+) -> CachePlan:
+    """The cache on the fullest card. `one` is the same context with one slot, `held` what the engine makes."""
+    device = held.fullest
+    single = _parts(one, device)
+    pool = held.context[device]
+    reasons = _memory_reason(held, pool_bytes, most)
+    slots = max(0, pool - sequences * single.total)
+    fixed = (Term(name="slots", bytes=slots, rule=_slots_rule(held)),) if slots else ()
+    caches = tuple(_pool_cache(c) for c in held.caches)
+    settings = held.settings
+    growing = [c for c in one.caches if c.name not in ("window", "state")]
+    per_token = sum(c.bytes // c.cells for c in growing if c.cells and c.layers)
+    return CachePlan(
+        growing_bytes_per_token=per_token,
+        one=single,
+        asked=single * sequences,
+        fixed=fixed,
+        pool=Pool(
+            bytes=pool,
+            block_size=PAD,
+            num_groups=len(caches),
+            tokens=settings.n_ctx,
+            max_concurrency=float(1 if settings.unified else settings.n_seq_max),
+            caches=caches,
+            extra={"n_ctx": settings.n_ctx, "n_ctx_seq": settings.n_ctx_seq, "num_streams": settings.streams},
+        ),
+        max_model_len_that_fits=most,
+        state_bytes_per_sequence=sum(c.bytes for c in one.caches if c.name == "state"),
+        window_bytes_per_sequence=sum(c.bytes for c in one.caches if c.name == "window"),
+        reasons=reasons,
+        explain=_explain(model, one),
+    )
+
+
+def _memory_reason(held: Footprint, pool_bytes: int, most: int) -> tuple[Reason, ...]:
+    over = held.context[held.fullest] - pool_bytes
+    if over <= 0:
+        return ()
+    shorter = (
+        f"; a context of {most} would fit" if most else "; --n-gpu-layers or --n-cpu-moe moves weights to the host"
+    )
+    return (Reason("memory", f"{over} bytes too many on the fullest card with --fit's margin kept free{shorter}"),)
+
+
+def _parts(held: Footprint, device: int) -> Parts:
+    """Bytes of one device by what makes them grow; cells beyond the tokens asked for are padding."""
+    sums = {"growing": 0, "window": 0, "state": 0}
+    kinds = {"window": "window", "state": "state"}
+    for cache in held.caches:
+        for layer in cache.layers:
+            if _device(held, layer.layer) == device:
+                sums[kinds.get(cache.name, "growing")] += layer.total
+    asked, cells = held.settings.asked, held.settings.n_ctx
+    padding = sums["growing"] - sums["growing"] * asked // cells if cells > asked else 0
+    return Parts(growing=sums["growing"] - padding, window=sums["window"], state=sums["state"], padding=padding)
+
+
+def _device(held: Footprint, layer: int) -> int:
+    layers = held.placement.layers
+    return layers[min(layer, len(layers) - 1)] if held.settings.offload_kqv else HOST
+
+
+def _pool_cache(cache: Cache) -> PoolCache:
+    if cache.slots:
+        return PoolCache(
+            name=cache.name,
+            num_layers=cache.num_layers,
+            num_cells=cache.cells,
+            num_slots=cache.slots,
+            bytes=cache.bytes,
+        )
+    return PoolCache(
+        name=cache.name,
+        num_layers=cache.num_layers,
+        num_cells=cache.cells,
+        k_bytes=cache.k_bytes,
+        v_bytes=cache.v_bytes,
+        num_slots=cache.streams,
+        bytes=cache.bytes,
+    )
+
+
+def _slots_rule(held: Footprint) -> str:
+    return f"windows and states of {held.settings.n_seq_max} slots, less those of the sequences asked for"
+
+
+def _explain(model: LlamaModel, one: Footprint) -> tuple[tuple[str, str], ...]:
+    lines: dict[str, list[str]] = {}
+    settings = one.settings
+    for cache in one.caches:
+        name = {"window": "kv_window", "state": "state"}.get(cache.name, "kv_growing")
+        if cache.name == "state":
+            text = f"{cache.num_layers} layers, f32 R and S x {cache.slots} slots x {1 + settings.n_rs_seq}"
+        else:
+            text = (
+                f"{cache.name}: {cache.num_layers} layers x {cache.cells} cells, "
+                f"K {settings.type_k} {cache.k_bytes}, V {settings.type_v} {cache.v_bytes}"
+            )
+        lines.setdefault(name, []).append(text)
+    lines.setdefault("kv_padding", []).append(f"n_ctx {settings.asked} padded to {settings.n_ctx}, a multiple of 256")
+    return tuple((name, "; ".join(texts)) for name, texts in lines.items())
+
+
+def device_list(held: Footprint) -> tuple[Device, ...]:
+    """Cards by number, then the host, each with weights, caches and compute buffer."""
+    return tuple(
+        Device(
+            name="host" if d == HOST else f"gpu{d}",
+            weights_bytes=held.weights[d],
+            context_bytes=held.context[d],
+            compute_bytes=held.compute[d].bytes,
+        )
+        for d in held.placement.devices
+    )
