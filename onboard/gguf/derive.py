@@ -36,6 +36,7 @@ _FACTS = {
     "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
     "num_mtp_layers": "nextn_predict_layers",
     "hidden_size_per_layer_input": "embedding_length_per_layer_input",
+    "num_deepstack_layers": "n_deepstack_layers",
 }
 
 
@@ -56,6 +57,8 @@ def derive_gguf(
     for fact, key in _FACTS.items():
         meta.scalar_fact(key, fact)
     _vocab(meta, header)
+    if isinstance(header, GgufHeader) and any(t.name == "blk.0.attn_qkv.weight" for t in header.tensors):
+        meta.record("fused_qkv", True, "blk.0.attn_qkv.weight")
     num_mtp = meta.get_int("nextn_predict_layers") or 0
     if num_mtp > meta.num_blocks:
         raise FieldInvalid("more draft blocks than blocks", path=meta.key("nextn_predict_layers"), value=num_mtp)

@@ -1,28 +1,24 @@
-"""Compute buffers: what the graph of one full ubatch needs, on each device and on the host.
+"""Compute buffers: what the graph of one full ubatch at full context needs, on each device and on the host.
 
-Source: measured on llama.cpp 0c1e57098 (llama_get_memory_breakdown), exact in context, ubatch and outputs; see
-src/llama-context.cpp:670 for what is reserved. Counts are f32 elements a token unless named otherwise.
+Source: llama.cpp 0c1e57098 src/llama-context.cpp:670 (what is reserved), :430 (pipeline parallelism).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
+from calc.engines.llamacpp.cache import window_cells
+from calc.engines.llamacpp.estimate import Buffer, estimated_buffers
+from calc.engines.llamacpp.graph.dense import INPUT, OUTPUT, LayerShape, Shape, dense_graph
+from calc.engines.llamacpp.graph.recipes import RECIPES
+from calc.engines.llamacpp.graph.schedule import buffers
 from calc.engines.llamacpp.model import LlamaModel
-from calc.engines.llamacpp.placement import Placement
+from calc.engines.llamacpp.placement import HOST, Placement
 from calc.engines.llamacpp.settings import Settings
+from calc.engines.llamacpp.types import cache_type, is_quantised
+from onboard.layers import ChunkedAttention, FullAttention, Layer, SharedWith, WindowAttention
 from onboard.profile import Profile
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Bytes of one device's compute buffer, with an interval where it is an estimate."""
-
-    bytes: int
-    low: int
-    high: int
-    rule: str = ""
 
 
 def output_bytes(profile: Profile, settings: Settings) -> int:
@@ -31,7 +27,83 @@ def output_bytes(profile: Profile, settings: Settings) -> int:
 
 
 def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, placement: Placement) -> dict[int, Buffer]:
-    return {device: Buffer(0, 0, 0) for device in placement.devices}
+    """Exact from the graph where the architecture's is known and dense, else an estimate with its interval."""
+    recipe = RECIPES.get(model.name)
+    if recipe is None or _count(profile, "num_experts") or not _count(profile, "hidden_size"):
+        return estimated_buffers(profile, model, settings, placement)
+    pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
+    graph = dense_graph(shape_of(profile, model, settings), recipe)
+    sizes = buffers(graph, device_of(placement, settings), placement.devices, pipeline=pipeline)
+    rule = f"peak of the {model.name} graph for {settings.n_ubatch} tokens at {settings.n_ctx_seq} cells"
+    return {device: Buffer(size, size, size, rule) for device, size in sizes.items()}
+
+
+def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
+    """Widths and batch of the graph. MLP widths are the config's, the same for every layer."""
+    layers = tuple(_layer_shape(profile, model, layer) for layer in profile.layers)
+    k, v = cache_type(settings.type_k), cache_type(settings.type_v)
+    v_head = max(model.v_widths, default=0)
+    tokens = -(-min(settings.n_ctx, settings.n_ubatch) // settings.n_seq_max) * settings.n_seq_max
+    return Shape(
+        hidden=_count(profile, "hidden_size"),
+        vocab=_count(profile, "vocab_size"),
+        layers=layers,
+        cells=settings.n_ctx_seq,
+        window_cells=window_cells(model, settings),
+        tokens=tokens,
+        outputs=min(tokens, settings.n_outputs),
+        flash_attn=settings.flash_attn,
+        widest_v=model.widest_v,
+        deepstack=_count(profile, "num_deepstack_layers"),
+        per_layer=_count(profile, "hidden_size_per_layer_input"),
+        fused_qkv=bool(profile.fact("fused_qkv")),
+        cast=k is not None and k.name == "f32",
+        k_rotation=_rotation(_k_head(profile, False)) if k is not None and is_quantised(k) else 0,
+        window_k_rotation=_rotation(_k_head(profile, True)) if k is not None and is_quantised(k) else 0,
+        v_rotation=64 if v is not None and is_quantised(v) and v_head % 64 == 0 else 0,
+    )
+
+
+def _k_head(profile: Profile, window: bool) -> int:
+    """Head size of the layers of one kind, 0 where there are none or they differ: those are not rotated."""
+    kinds = (WindowAttention, ChunkedAttention) if window else (FullAttention,)
+    found = {c.k_dim for layer in profile.layers for c in layer.caches if isinstance(c, kinds)}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _rotation(head: int) -> int:
+    """The largest power of two from 64 on that divides the head size; 0 where 64 does not."""
+    if not head or head % 64:
+        return 0
+    size = 64
+    while head % (2 * size) == 0:
+        size *= 2
+    return size
+
+
+def _layer_shape(profile: Profile, model: LlamaModel, layer: Layer) -> LayerShape:
+    heads, owner, caches = _count(profile, "num_attention_heads"), True, layer.caches
+    for cache in layer.caches:
+        if isinstance(cache, SharedWith):
+            caches, owner = profile.layers[cache.layer].caches, False
+    spec = next((c for c in caches if isinstance(c, (FullAttention, WindowAttention, ChunkedAttention))), None)
+    mlp = _count(profile, "intermediate_size")
+    if spec is None:
+        return LayerShape(0, 0, 0, heads, False, False, mlp, 0)
+    windowed = not isinstance(spec, FullAttention) and model.window > 0
+    k, v = spec.num_kv_heads * spec.k_dim, spec.num_kv_heads * spec.v_dim
+    return LayerShape(heads * spec.k_dim, k, v, heads, windowed, owner, mlp, heads * spec.v_dim)
+
+
+def device_of(placement: Placement, settings: Settings) -> Callable[[int], int]:
+    """The device of a block, of the output (OUTPUT) or of the token table (INPUT)."""
+
+    def device(layer: int) -> int:
+        if layer == INPUT:
+            return HOST
+        return placement.output if layer == OUTPUT else placement.layers[layer]
+
+    return device
 
 
 def _count(profile: Profile, name: str) -> int:

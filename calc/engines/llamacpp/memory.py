@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calc.engines.llamacpp.cache import Cache, caches_of, draft_cache
-from calc.engines.llamacpp.compute import Buffer, compute_buffers, output_bytes
+from calc.engines.llamacpp.compute import compute_buffers, output_bytes
+from calc.engines.llamacpp.estimate import Buffer
 from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST, Placement, context_bytes, place
 from calc.engines.llamacpp.settings import Settings

@@ -1,7 +1,8 @@
 """Versions of llama.cpp whose rules are known, by month, and what differed: how a window cache is padded.
 
 Source: pull requests 13194 (May 2025), 13833 and 14363 (June and July 2025), 16812 (28 October 2025) and 17046
-(6 November 2025). A version is a month (`llamacpp@2025.10`); without one the newest rules hold, of commit 0c1e57098 (October 2026).
+(6 November 2025). A version is a month (`llamacpp@2025.10`); without one the newest rules
+hold, of commit 0c1e57098 (October 2026).
 """
 
 from __future__ import annotations
