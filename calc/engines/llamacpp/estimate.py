@@ -1,6 +1,6 @@
 """Compute buffers of graphs that are not rebuilt here (experts, recurrent layers, latent attention): an estimate.
 
-Source: formulas fitted to measured buffers of llama.cpp 0c1e57098 (llama_get_memory_breakdown). Masks, inputs and logits
+Source: fitted to measured buffers of llama.cpp 0c1e57098 (llama_get_memory_breakdown). Masks, inputs and logits
 are exact; the widest layer is not. Counts are f32 elements a token.
 """
 
