@@ -205,6 +205,24 @@ def test_the_padding_slot_is_charged_in_newer_builds(version: str, slots: int) -
     assert cache(found, "state").bytes == (slots + 1) * 51511296
 
 
+def test_older_builds_take_a_drafters_states_off_first_and_use_three_slots() -> None:
+    """0.5.9: 48 requests x 4 draft tokens off the budget, then the ratio; no extra slots, no padding slot charged."""
+    found = run(qwen_hybrid(32, 32), engine="sglang@0.5.9", drafter="mtp")
+    rest = 40 * GIB - 48 * 4 * 51511296
+    assert cache(found, "state").num_slots == int(rest * 0.9 / 1.9 // 51511296)
+    assert run(qwen_hybrid(32, 32), engine="sglang@0.5.9").cache.pool.extra["state_slots_per_request"] == 3
+    assert run(qwen_hybrid(32, 32), engine="sglang@0.5.15").cache.pool.extra["state_slots_per_request"] == 5
+    pad = next(t for t in found.terms if t.name == "state_padding_slot")
+    assert pad.bytes == 51511296 and not pad.inside_budget
+
+
+def test_older_builds_lengthen_the_pool_by_what_is_drafted() -> None:
+    """0.5.2: 48 x (3 + 4) + 100 tokens more than the budget holds; nothing is charged for the drafter."""
+    plain, drafting = run(deepseek(), engine="sglang@0.5.2"), run(deepseek(), engine="sglang@0.5.2", drafter="mtp")
+    assert cells(plain) == cells(drafting) == 70272
+    assert drafting.cache.pool.tokens - plain.cache.pool.tokens == 48 * (3 + 4) + 100
+
+
 def test_a_logged_state_pool() -> None:
     """Two cards, 9.4799 GiB: 186 slots, 0.10 and 4.38 GiB of state, 2.50 GiB of K."""
     found = run(qwen_hybrid(32, 32), tensor_parallel_size=2, kv_cache_memory_bytes=int(9.4799 * GIB))

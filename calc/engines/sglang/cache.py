@@ -9,7 +9,7 @@ from calc.engines.sglang.model import Model, model_of
 from calc.engines.sglang.refuse import pool_reasons, tight_reasons
 from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.sizing import Sized, size
-from calc.engines.sglang.versions import rules_for
+from calc.engines.sglang.versions import Rules, rules_for
 from calc.prediction import CachePlan, Note, Parts, Pool, PoolCache, Resolved, Term
 from onboard.profile import Profile
 
@@ -41,7 +41,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
             extra=_extra(settings, model, sized),
         ),
         max_model_len_that_fits=sized.held,
-        fixed=_kept(settings, model, sized),
+        fixed=_kept(settings, rules, model, sized),
         state_bytes_per_sequence=model.layout.slot.bytes,
         window_bytes_per_sequence=one.window,
         reasons=pool_reasons(settings, rules, model, sized, pool_bytes),
@@ -91,7 +91,7 @@ def _caches(settings: Settings, model: Model, sized: Sized) -> tuple[PoolCache, 
     return tuple(found)
 
 
-def _kept(settings: Settings, model: Model, sized: Sized) -> tuple[Term, ...]:
+def _kept(settings: Settings, rules: Rules, model: Model, sized: Sized) -> tuple[Term, ...]:
     """Held whatever is asked: padding rows and slots, the request table, drafter rows that nothing was charged for."""
     page, draft, length = settings.page_size, settings.speculative_num_draft_tokens, settings.context_length
     rows = page * (model.layout.full.cell + model.layout.window.cell)
@@ -105,15 +105,14 @@ def _kept(settings: Settings, model: Model, sized: Sized) -> tuple[Term, ...]:
         ),
         Term(
             name="request_table",
-            bytes=(running + 1) * columns * 4,
+            bytes=(running + rules.request_padding) * columns * 4,
             inside_budget=False,
-            rule=f"({running} + 1 requests) x ({length} + 4 + {draft}) x 4 B, outside the budget",
+            rule=f"({running} + {rules.request_padding} requests) x ({length} + 4 + {draft}) x 4 B, outside the budget",
         ),
     ]
     if sized.state is not None:
-        pad = sized.state.charged_bytes - max(0, sized.state.slots) * model.layout.slot.bytes
-        if pad > 0:
-            kept.append(Term(name="state_padding_slot", bytes=pad, rule="one slot more than is handed out"))
+        rule, inside = "one slot more than is handed out", rules.state_padding_slot
+        kept.append(Term(name="state_padding_slot", bytes=model.layout.slot.bytes, inside_budget=inside, rule=rule))
         if sized.state.speculative_bytes:
             rule = f"intermediate states of {draft} draft tokens"
             kept.append(Term(name="state_speculative", bytes=sized.state.speculative_bytes, rule=rule))

@@ -62,33 +62,38 @@ WINDOW_WITHOUT_SELF = frozenset(
     }
 )
 
-# Hybrid-state architectures that keep extra state slots beside the radix cache and stay overlapped
-# (arg_groups/overrides.py _MAMBA_EXTRA_BUFFER_ARCHS); all others use three slots a request.
-EXTRA_STATE_BUFFER = frozenset(
+# Hybrid-state architectures that keep extra state slots beside the radix cache and stay overlapped: by default none in
+# 0.5.9, then those of 0.5.15 and of 0.5.23 (arg_groups/overrides.py _MAMBA_EXTRA_BUFFER_ARCHS). Others take three slots.
+_EXTRA_0_5_15 = frozenset(
     {
-        "KimiLinearForCausalLM",
         "Qwen3_5ForConditionalGeneration",
         "Qwen3_5MoeForConditionalGeneration",
-        "Qwen3_5MoeForCausalLM",
-        "Qwen3_5ForCausalLM",
         "Qwen3NextForCausalLM",
-        "Qwen4ExpForConditionalGeneration",
         "InternS2PreviewForConditionalGeneration",
         "MiniCPMV4_6ForConditionalGeneration",
-        "MiniCPMV4_7ForConditionalGeneration",
         "BailingMoeV2_5ForCausalLM",
-        "BailingMoeV3ForCausalLM",
-        "BailingMoeV3VLForConditionalGeneration",
         "FalconH1ForCausalLM",
         "GraniteMoeHybridForCausalLM",
-        "Glm5NextForConditionalGeneration",
         "NemotronHForCausalLM",
         "NemotronHPuzzleForCausalLM",
+    }
+)
+_EXTRA_0_5_23 = _EXTRA_0_5_15 | frozenset(
+    {
+        "KimiLinearForCausalLM",
+        "Qwen3_5MoeForCausalLM",
+        "Qwen3_5ForCausalLM",
+        "Qwen4ExpForConditionalGeneration",
+        "MiniCPMV4_7ForConditionalGeneration",
+        "BailingMoeV3ForCausalLM",
+        "BailingMoeV3VLForConditionalGeneration",
+        "Glm5NextForConditionalGeneration",
         "NemotronH_Omni_Reasoning_V3",
         "KimiK3ForConditionalGeneration",
         "InklingForConditionalGeneration",
     }
 )
+EXTRA_STATE_BUFFER: tuple[frozenset[str], ...] = (frozenset(), _EXTRA_0_5_15, _EXTRA_0_5_23)
 
 # Towers are not loaded unless asked for (configs/model_config.py mm_disabled_models).
 TEXT_ONLY_BY_DEFAULT = frozenset(
@@ -200,7 +205,7 @@ SPECULATIVE_STEPS: dict[str, tuple[int, int, int]] = {
 IPC_FEATURES_ON_HOPPER = frozenset({"Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration"})
 
 # Hybrid-state architectures with a model of their own (sglang/srt/models, EntryClass); others cannot be served.
-NATIVE_STATE = EXTRA_STATE_BUFFER | frozenset(
+NATIVE_STATE = _EXTRA_0_5_23 | frozenset(
     {
         "Lfm2ForCausalLM",
         "Lfm2MoeForCausalLM",

@@ -26,7 +26,7 @@ def kv_dtype(profile: Profile, plan: Plan, card: Card, rules: Rules) -> str:
         return kv_format(plan.kv_cache_dtype).name
     if is_latent(profile.layers) and has_indexer(profile.layers):
         return "fp8_e4m3" if card.compute_capability[0] >= 10 else "bf16"
-    if profile.fact("kv_cache_scheme") == "fp8" and rules.first >= (0, 5, 2):
+    if profile.fact("kv_cache_scheme") == "fp8" and rules.checkpoint_kv:
         return "fp8_e4m3"
     return MODEL_DTYPES.get(str(profile.fact("dtype") or "float16").removeprefix("torch."), "bf16")
 

@@ -6,7 +6,7 @@ float operations is the engine's, because it decides the last slot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GIB = 2**30
 SWA_EVICTION_INTERVAL = 128  # environment variable SGLANG_SWA_EVICTION_INTERVAL
@@ -107,12 +107,17 @@ class StateAsk:
     given_slots: int | None = None
     by_requests: bool = False
     padding_slot: bool = True
+    draft_first: bool = False
 
 
 def state_pool(budget: int, ask: StateAsk) -> States:
     """Slots of the state pool, and what it leaves to KV."""
     rest = budget / GIB
     per, draft, pad = ask.slot_bytes, ask.draft_tokens, 1 if ask.padding_slot else 0
+    if draft and ask.draft_first:
+        first = per * (ask.requests or 1) * draft
+        found = state_pool(budget - first, replace(ask, draft_tokens=0))
+        return replace(found, speculative_bytes=first)
     if ask.given_slots is not None or ask.by_requests:
         slots = ask.given_slots if ask.given_slots is not None else max(1, ask.requests or 1)
         held = slots if ask.by_requests else min(ask.requests or slots, slots // ask.slots_per_request)

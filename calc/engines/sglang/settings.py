@@ -60,6 +60,7 @@ class Settings:
     requested: int | None
     speculative_algorithm: str | None
     speculative_num_draft_tokens: int
+    speculative_step_tokens: int
     drafter_charged_layers: int
 
     @classmethod
@@ -77,7 +78,7 @@ def settle(
     multimodal = is_multimodal(profile) and not plan.language_model_only
     draft_tokens = _draft_tokens(plan, archs, algorithm)
     requested = _requested(plan, layers, algorithm)
-    page = plan.page_size or page_size(profile, card, algorithm, draft_tokens)
+    page = plan.page_size or page_size(profile, card, rules, algorithm)
     card_mib = card_memory_mib(card)
     chunk, max_bs = tier(rules, card_mib, plan.tensor_parallel_size)
     chunk = chunk if plan.chunked_prefill_size is None else plan.chunked_prefill_size
@@ -85,7 +86,7 @@ def settle(
     prefill = (
         [] if not _prefill_graph(profile, plan, multimodal) else prefill_graph_sizes(_prefill_max(archs, chunk, plan))
     )
-    extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
+    extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER[rules.extra_state_buffer])
     overlap = extra or not any(isinstance(c, StateCache) for x in layers for c in x.caches) or is_compressed(layers)
     load = Load(
         card_mib=card_mib,
@@ -131,6 +132,7 @@ def settle(
         requested=requested,
         speculative_algorithm=algorithm,
         speculative_num_draft_tokens=draft_tokens,
+        speculative_step_tokens=_step_tokens(plan, archs, draft_tokens),
         drafter_charged_layers=drafted,
     )
 
@@ -152,7 +154,7 @@ def is_multimodal(profile: Profile) -> bool:
     return nested or knowledge.listed(profile.architectures, knowledge.FLAT_MULTIMODAL)
 
 
-def page_size(profile: Profile, card: Card, algorithm: str | None, draft_tokens: int) -> int:
+def page_size(profile: Profile, card: Card, rules: Rules, algorithm: str | None) -> int:
     """Tokens a page when not given: what the default attention backend of the card asks for."""
     layers, archs, major = profile.layers, profile.architectures, card.compute_capability[0]
     caches = [c for x in layers for c in x.caches]
@@ -166,7 +168,7 @@ def page_size(profile: Profile, card: Card, algorithm: str | None, draft_tokens:
         return 64 if knowledge.listed(archs, knowledge.PAGED_LATENT_SM100) else 1
     states = any(isinstance(c, StateCache) for c in caches)
     if knowledge.listed(archs, knowledge.UNPAGED_SM100) or (
-        states and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER)
+        states and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER[rules.extra_state_buffer])
     ):
         return 1
     if algorithm is not None and _steps(archs)[1] > 1:
@@ -195,6 +197,12 @@ def _draft_tokens(plan: Plan, archs: tuple[str, ...], algorithm: str | None) -> 
     if algorithm == "STANDALONE":
         return 4
     return DEFAULT_DRAFT_TOKENS.get(algorithm, _steps(archs)[2])
+
+
+def _step_tokens(plan: Plan, archs: tuple[str, ...], draft_tokens: int) -> int:
+    """Draft steps x top-k; one step fewer than the draft tokens where the draft is a chain."""
+    steps, topk, default = _steps(archs)
+    return steps * topk if draft_tokens == default and not plan.num_speculative_tokens else max(0, draft_tokens - 1)
 
 
 def _prefill_graph(profile: Profile, plan: Plan, multimodal: bool) -> bool:

@@ -41,7 +41,15 @@ def size(plan: Plan, settings: Settings, rules: Rules, model: Model, budget: int
         state_cap=None if state is None else state.slots // settings.state_slots_per_request,
         by_tokens=rules.min_requests_by_tokens,
     )
+    if rules.draft_headroom and settings.speculative_num_draft_tokens:
+        tokens = _with_headroom(settings, tokens, running)
     return Sized(tokens, state, max(0, running), capped)
+
+
+def _with_headroom(settings: Settings, tokens: pools.Tokens, running: int) -> pools.Tokens:
+    """Older builds lengthen the pool by what the running requests draft and verify (model_runner.py of 0.5.2)."""
+    more = running * (settings.speculative_step_tokens + settings.speculative_num_draft_tokens) + 100
+    return pools.Tokens(pools.floor_to(tokens.full + more, settings.page_size), tokens.window)
 
 
 def _states(
@@ -59,6 +67,7 @@ def _states(
         given_slots=None if given is None else given // settings.attention_data_parallel_size,
         by_requests=given is None and not settings.radix_cache and requested is not None,
         padding_slot=rules.state_padding_slot,
+        draft_first=rules.draft_states_first,
     )
     return pools.state_pool(budget, ask)
 

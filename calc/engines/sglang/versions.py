@@ -42,6 +42,11 @@ class Rules:
     swa: str = "direct"  # none, total (one token total first), direct
     swa_architectures: int = 0  # index into knowledge.HYBRID_SWA
     state_padding_slot: bool = True  # the extra state slot is charged
+    extra_state_buffer: int = 2  # index into knowledge.EXTRA_STATE_BUFFER
+    draft_states_first: bool = False  # a drafter's states come off the budget before the state pool's share
+    checkpoint_kv: bool = True  # auto takes the KV format that a checkpoint declares
+    request_padding: int = 1  # rows of the request table beyond the requests
+    draft_headroom: bool = False  # the pool is made longer by what running requests draft
     draft_in_cell: bool = True  # a drafter's rows are charged to the target's cell
     own_dflash_rows: bool = True  # a DFLASH drafter is charged its own rows, not the target's scaled by layers
     min_requests_by_tokens: bool = True  # R <= tokens // 2
@@ -74,6 +79,11 @@ RULES: tuple[Rules, ...] = (
         scaled_latent=False,
         swa="none",
         state_padding_slot=False,
+        extra_state_buffer=0,
+        draft_states_first=True,
+        checkpoint_kv=False,
+        request_padding=0,
+        draft_headroom=True,
         draft_in_cell=False,
         min_requests_by_tokens=False,
     ),
@@ -90,6 +100,11 @@ RULES: tuple[Rules, ...] = (
         scaled_latent=False,
         swa="none",
         state_padding_slot=False,
+        extra_state_buffer=0,
+        draft_states_first=True,
+        checkpoint_kv=False,
+        request_padding=0,
+        draft_headroom=True,
         draft_in_cell=False,
         min_requests_by_tokens=False,
     ),
@@ -105,6 +120,9 @@ RULES: tuple[Rules, ...] = (
         swa="total",
         swa_architectures=0,
         state_padding_slot=False,
+        extra_state_buffer=0,
+        draft_states_first=True,
+        request_padding=0,
         draft_in_cell=False,
         min_requests_by_tokens=False,
     ),
@@ -117,6 +135,7 @@ RULES: tuple[Rules, ...] = (
         scaled_latent=False,
         swa_architectures=1,
         state_padding_slot=False,
+        extra_state_buffer=1,
         own_dflash_rows=False,
     ),
     Rules(first=(0, 5, 23), tiers=_TIERS, unknown_card=(4096, 160, 0.95), swa_architectures=2),
