@@ -1,7 +1,7 @@
 """Learning from anchors: constants by weighted least squares on the branch that binds, cells by shrunk medians.
 
-Plain Python; nothing is learned for one row, and the specification's rows never enter. A thread weighs as the square root
-of its boots, so that one sweep of 60 boots does not outvote 60 logs. How far boots stray is `spreads`.
+Plain Python; nothing is learned for one row, and the specification's rows never enter. A thread weighs as the square
+root of its boots, so that one sweep of 60 boots does not outvote 60 logs. How far boots stray is `spreads`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ PRIOR_GIB: dict[str, dict[str, float]] = {
     "uncovered": {"activation": 0.8, "runtime": 0.4, "cuda_graphs": 0.6, "reserve": 1.2},
     "multimodal": {"activation": 0.15, "runtime": 0.15, "cuda_graphs": 0.4, "reserve": 0.5},
     "parallel": {"activation": 0.1, "runtime": 0.3, "cuda_graphs": 0.4, "reserve": 0.3},
-    "graphs": {"activation": 0.1, "runtime": 0.1, "cuda_graphs": 0.4, "reserve": 0.17},
+    "graphs": {"activation": 0.1, "runtime": 0.1, "cuda_graphs": 0.2, "reserve": 0.17},
     "moe": {"activation": 0.12, "runtime": 0.1, "cuda_graphs": 0.4, "reserve": 0.2},
     "dense": {"activation": 0.08, "runtime": 0.06, "cuda_graphs": 0.4, "reserve": 0.08},
 }

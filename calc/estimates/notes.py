@@ -14,21 +14,21 @@ from calc.prediction import Note, Prediction, Resolved
 from onboard.profile import Profile
 
 WORTH_GIB = 0.1  # below this a change is not worth a sentence
+WORTH_WHERE_IT_FITS_GIB = 0.5
 
 
 def advice(profile: Profile, resolved: Resolved, prediction: Prediction | None = None) -> tuple[Note, ...]:
     """Which knobs lower the estimated terms, by how much, and which do not. () for engines that do not profile.
 
-    With a prediction that already passes with room to spare nothing needs freeing, and only what is not modelled is
-    said.
+    Where a prediction passes already, only what frees a good deal is worth a sentence.
     """
     if resolved.engine != "vllm" or resolved.plan.activation_model is not None:
         return ()
     setup, fit = setup_of(profile, resolved), load_fit()
-    missing = tuple(Note("not-modelled", text) for text in unmodelled(setup))
-    if prediction is not None and prediction.verdict == "PASS" and prediction.headroom_bytes > 2 * GIB:
-        return missing
-    return missing + tuple(Note("advice", text) for text in suggestions(setup, fit))
+    passes = prediction is not None and prediction.verdict == "PASS"
+    told = suggestions(setup, fit, WORTH_WHERE_IT_FITS_GIB if passes else WORTH_GIB)
+    notes = [*(Note("not-modelled", text) for text in unmodelled(setup)), *(Note("advice", text) for text in told)]
+    return tuple(notes)
 
 
 def trust(profile: Profile, prediction: Prediction) -> tuple[Note, ...]:
@@ -39,33 +39,37 @@ def trust(profile: Profile, prediction: Prediction) -> tuple[Note, ...]:
     notes = advice(profile, resolved, prediction)
     if any(r.kind != "memory" for r in prediction.reasons):
         return notes
-    share = confidence(profile, resolved, prediction.headroom_bytes)
+    passes = prediction.verdict == "PASS"
+    spare = prediction.cache.pool.bytes - prediction.cache.asked.total if passes else prediction.headroom_bytes
+    share = confidence(profile, resolved, spare)
     if not hangs_on_estimate(share):
         return notes
-    return (Note("confidence", f"this hangs on the estimate: it starts in {share:.0%} of comparable boots"), *notes)
+    words = "PASS" if passes else "it starts"
+    return (Note("confidence", f"{words} in {share:.0%} of comparable boots: this hangs on the estimate"), *notes)
 
 
-def suggestions(setup: Setup, fit: Fit) -> tuple[str, ...]:
-    """The sentences of `advice`."""
+def suggestions(setup: Setup, fit: Fit, worth: float = WORTH_GIB) -> tuple[str, ...]:
+    """The sentences of `advice`, each worth at least `worth` GiB; what does not help is said of a peak that large."""
     now = estimate(setup, fit)
     sampler_binds = sampler_part(setup, fit).bytes >= forward_part(setup, fit).bytes
-    found = [
-        *_sequences(setup, fit, now),
-        *_tokens(setup, fit, now, sampler_binds),
-        *_tensor_parallel(setup, sampler_binds),
-    ]
-    if now.graphs_inside and now.graphs.bytes > WORTH_GIB * GIB:
+    large = now.activation.bytes >= worth * GIB
+    found = [*_sequences(setup, fit, now, worth), *_tokens(setup, fit, now, worth, sampler_binds and large)]
+    if sampler_binds and large and not setup.pooling:
+        found.append(
+            "raising tensor_parallel_size does not lower the activation peak: each card samples the whole vocabulary"
+        )
+    if now.graphs_inside and now.graphs.bytes > worth * GIB:
         found.append(
             f"enforce_eager frees {now.graphs.bytes / GIB:.1f} GiB of CUDA graphs, at the cost of slower decoding"
         )
-    if setup.encoder and now.encoder.bytes > WORTH_GIB * GIB:
+    if setup.encoder and now.encoder.bytes > worth * GIB:
         found.append(
-            f"language_model_only frees {now.encoder.bytes / GIB:.1f} GiB of the encoder's profile run, and its weights"
+            f"language_model_only frees {now.encoder.bytes / GIB:.1f} GiB of the encoder's run, and its weights"
         )
     return tuple(found)
 
 
-def _sequences(setup: Setup, fit: Fit, now: Estimate) -> list[str]:
+def _sequences(setup: Setup, fit: Fit, now: Estimate, worth: float) -> list[str]:
     """The smallest of the usual values that still frees noticeably more than the one before it."""
     best, freed_before = "", 0.0
     for fewer in (256, 64, 16, 4, 1):
@@ -75,23 +79,16 @@ def _sequences(setup: Setup, fit: Fit, now: Estimate) -> list[str]:
         if freed - freed_before < WORTH_GIB:
             break
         best, freed_before = f"max_num_seqs {setup.max_num_seqs} -> {fewer} frees {freed:.1f} GiB", freed
-    return [best] if best else []
+    return [best] if freed_before >= worth else []
 
 
-def _tokens(setup: Setup, fit: Fit, now: Estimate, sampler_binds: bool) -> list[str]:
+def _tokens(setup: Setup, fit: Fit, now: Estimate, worth: float, sampler_binds: bool) -> list[str]:
     fewer = 2048 if setup.max_num_batched_tokens > 2048 else 512
     if fewer >= setup.max_num_batched_tokens:
         return []
     freed = (now.inside - estimate(replace(setup, max_num_batched_tokens=fewer), fit).inside) / GIB
-    if freed >= WORTH_GIB:
+    if freed >= worth:
         return [f"max_num_batched_tokens {setup.max_num_batched_tokens} -> {fewer} frees {freed:.1f} GiB"]
-    why = "the sampler is the larger part of the peak" if sampler_binds else "it is small already"
-    return [f"lowering max_num_batched_tokens does not lower the activation peak: {why}"]
-
-
-def _tensor_parallel(setup: Setup, sampler_binds: bool) -> list[str]:
-    if sampler_binds and not setup.pooling:
-        return [
-            "raising tensor_parallel_size does not lower the activation peak: each card samples the whole vocabulary"
-        ]
-    return []
+    if not sampler_binds:
+        return []
+    return ["lowering max_num_batched_tokens does not lower the activation peak: the sampler is the larger part of it"]

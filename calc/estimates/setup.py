@@ -80,7 +80,7 @@ class Setup:
 def setup_of(profile: Profile, resolved: Resolved) -> Setup:
     """The setup of a resolved plan. Raises FieldMissing where the model states no width that a rule needs."""
     plan = resolved.plan
-    heads = _state_heads(profile)
+    kinds = {cache.kind for cache, _ in profile.cache_groups}
     return Setup(
         engine=resolved.engine,
         version=resolved.version,
@@ -92,10 +92,10 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         experts=_widest(profile.fact("num_experts")),
         topk=_widest(profile.fact("num_experts_per_token")),
         moe_intermediate=_moe_width(profile),
-        latent=any(c.kind == "latent" for layer in profile.layers for c in layer.caches),
-        sparse=any(c.kind in ("indexer", "compressed") for layer in profile.layers for c in layer.caches),
-        delta=heads,
-        states=any(c.kind == "state" for layer in profile.layers for c in layer.caches),
+        latent="latent" in kinds,
+        sparse=bool(kinds & {"indexer", "compressed"}),
+        delta=_state_heads(profile),
+        states="state" in kinds,
         quantization=_quantization(profile, plan.weights),
         encoder="" if plan.language_model_only else encoder_family(profile),
         pooling=is_pooling(profile.architectures),
@@ -173,11 +173,10 @@ def _moe_width(profile: Profile) -> int:
 
 
 def _state_heads(profile: Profile) -> tuple[int, int, int]:
-    for layer in profile.layers:
-        for cache in layer.caches:
-            if getattr(cache, "family", "") == "gated_delta_net":
-                state = next(t for t in cache.tensors() if len(t.shape) == 3)  # type: ignore[attr-defined]
-                return state.shape[0], state.shape[1], state.shape[2]
+    for cache, _ in profile.cache_groups:
+        if getattr(cache, "family", "") == "gated_delta_net":
+            state = next(t for t in cache.tensors() if len(t.shape) == 3)  # type: ignore[attr-defined]
+            return state.shape[0], state.shape[1], state.shape[2]
     return (0, 0, 0)
 
 
