@@ -40,6 +40,7 @@ class EngineLog(Protocol):
     marks: tuple[str, ...]  # words of which every log of this engine holds one
     keys: tuple[str, ...]  # a line worth reading holds one of these
     patterns: tuple[LinePattern, ...]
+    estimated: frozenset[str]  # quantities that are estimates; the others follow from the pool and the plan alone
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:
         """Read version and flags from a line into `settings`, by Plan field name; `version` apart."""
@@ -77,11 +78,13 @@ class LineReport:
     printed: Printed
     predicted: float | None
     within_rounding: bool | None
+    estimated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
             "line": self.printed.line, "quantity": self.printed.quantity, "printed": self.printed.value,
             "predicted": self.predicted, "within_rounding": self.within_rounding, "rank": self.printed.rank,
+            "estimated": self.estimated,
         }  # fmt: skip
 
 
@@ -96,8 +99,8 @@ class BootReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether every figure that a prediction has is within what rounding allows."""
-        return all(line.within_rounding is not False for line in self.lines)
+        """Whether every figure that follows from the pool and the plan is within what rounding allows."""
+        return all(line.within_rounding is not False for line in self.lines if not line.estimated)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -153,8 +156,9 @@ def compare(profile: Profile, given: Plan, log: EngineLog, facts: LogFacts) -> B
     answers = _answers(profile, plan, log, facts)
     lines = tuple(_line(printed, answers, log) for printed in facts.printed)
     findings = list(log.failures(facts))
-    if any(line.within_rounding is False for line in lines):
+    if any(line.within_rounding is False for line in lines if not line.estimated):
         findings += _suspicions(profile, plan, log, facts, lines)
+    findings += _estimates_off(lines)
     failed = bool(log.failures(facts))
     return BootReport(
         lines=lines,
@@ -173,27 +177,27 @@ def _answers(profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts) -> l
 def _line(printed: Printed, answers: list[Prediction], log: EngineLog) -> LineReport:
     """The first answer is at the printed pool; the others at the ends of its rounding."""
     ranges = [r for r in (log.predicted(printed.quantity, answer) for answer in answers) if r is not None]
+    estimated = printed.quantity in log.estimated
     if not ranges:
-        return LineReport(printed, None, None)
+        return LineReport(printed, None, None, estimated)
     low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
     middle = (ranges[0][0] + ranges[0][1]) / 2
     shown = int(middle) if float(middle).is_integer() else round(middle, 4)
-    return LineReport(printed, shown, printed.holds(low, high))
+    return LineReport(printed, shown, printed.holds(low, high), estimated)
 
 
 def _suspicions(
     profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts, lines: tuple[LineReport, ...]
 ) -> list[Finding]:
     """The assumptions under which every cache figure agrees; where none does, the size of the difference."""
-    exact = [line.printed for line in lines if line.within_rounding is False]
-    compared = [line.printed for line in lines if line.within_rounding is not None]
+    compared = [x.printed for x in lines if not x.estimated and x.within_rounding is not None]
     found = []
     for finding, other, changed in log.suspects(profile, plan):
         try:
             answers = _answers(other, changed, log, facts)
         except Refusal:
             continue
-        if exact and all(_line(p, answers, log).within_rounding is not False for p in compared):
+        if all(_line(p, answers, log).within_rounding is not False for p in compared):
             found.append(finding)
     if found:
         return found
@@ -201,9 +205,26 @@ def _suspicions(
         f"line {line.printed.line} {line.printed.quantity}: printed is "
         f"{line.printed.value / line.predicted:.4g} times the prediction"
         for line in lines
-        if line.within_rounding is False and line.predicted
+        if line.within_rounding is False and line.predicted and not line.estimated
     ]
     return [Finding("unexplained", "; ".join(ratios[:4]) or "no single assumption explains the difference")]
+
+
+def _estimates_off(lines: tuple[LineReport, ...]) -> list[Finding]:
+    """Sizes that are estimated, or depend on which weights were loaded: one finding a quantity."""
+    found: dict[str, Finding] = {}
+    for line in lines:
+        name, predicted = line.printed.quantity, line.predicted
+        if line.within_rounding is not False or not line.estimated or predicted is None:
+            continue
+        printed = line.printed.value / 2**30
+        message = f"{printed:.2f} GiB printed, {predicted / 2**30:.2f} GiB predicted"
+        if name == "weights":
+            message += ": other weights were loaded; name them with --weights or --weights-gb"
+        found.setdefault(name, Finding("weights" if name == "weights" else "estimate", f"{name}: {message}"))
+    if "weights" in found:  # what is left for the cache differs for the same reason
+        found.pop("kv_available", None)
+    return list(found.values())
 
 
 def _remedies(profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from calc.commands.options import plan_options
 def command(log: str, source: str, save: bool, as_json: bool, **options: Any) -> int:
     """Read the boot LOG of an engine, set each printed figure beside the prediction, and say what a difference means.
 
-    Flags and version are taken from the log where it states them; options given here win. Exit code 0 where every
-    figure agrees within its rounding, 1 where one differs, 3 where the file is no such log.
+    Flags and version are taken from the log where it states them; options given here win. Exit code 0 where the
+    cache's figures agree within their rounding, 1 where one differs, 3 where the file is no such log.
     """
     from calc.bootlog import compare, read_log
     from calc.commands.request import request

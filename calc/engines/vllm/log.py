@@ -104,6 +104,7 @@ class VllmLog:
         "server version", "max_num_batched_tokens", "max model len", "synchronous scheduling", "vllm serve",
     )  # fmt: skip
     patterns = PATTERNS
+    estimated = frozenset({"weights", "kv_available", "activation", "runtime", "cuda_graphs", "cuda_graphs_taken"})
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:
         read_setting(text, settings)
