@@ -452,6 +452,15 @@ def test_knobs_of_other_engines_are_refused(knob: dict[str, Any]) -> None:
         run(llama(), **knob)
 
 
+def test_a_request_table_larger_than_the_slack_does_not_start() -> None:
+    """2048 requests of ten million tokens are 80 GiB of table, whatever the pool."""
+    long = llama(context=10 * 2**20)
+    found = run(long, kv_cache_memory_bytes=None, weights_gb=16.0)
+    assert found.verdict == "FAIL" and [r.kind for r in found.reasons] == ["free_memory"]
+    assert run(long, kv_cache_memory_bytes=None, weights_gb=16.0, max_num_seqs=8).verdict == "TIGHT"
+    assert run(long, weights_gb=16.0).verdict == "TIGHT"
+
+
 def test_names_that_do_not_exist_are_refused() -> None:
     with pytest.raises(UnknownKvFormat):
         run(llama(), kv_cache_dtype="fp7")

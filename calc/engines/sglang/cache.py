@@ -6,7 +6,7 @@ from calc.engines.sglang import pools
 from calc.engines.sglang.draft import drafting
 from calc.engines.sglang.layout import is_compressed
 from calc.engines.sglang.model import Model, model_of
-from calc.engines.sglang.refuse import pool_reasons, tight_reasons
+from calc.engines.sglang.refuse import pool_reasons, slack_reasons, tight_reasons
 from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.sizing import Sized, size
 from calc.engines.sglang.versions import Rules, rules_for
@@ -25,6 +25,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
     sized = size(resolved.plan, settings, rules, model, pool_bytes)
     asked = -(-(resolved.plan.max_num_seqs or 1) // settings.attention_data_parallel_size)
     one, state = _one(settings, model), sized.state
+    kept = _kept(settings, rules, model, sized)
     kv_bytes = sized.tokens.full * model.token_bytes + sized.tokens.window * model.window_cell
     return CachePlan(
         growing_bytes_per_token=model.token_bytes,
@@ -41,10 +42,10 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
             extra=_extra(settings, model, sized),
         ),
         max_model_len_that_fits=sized.held,
-        fixed=_kept(settings, rules, model, sized),
+        fixed=kept,
         state_bytes_per_sequence=model.layout.slot.bytes,
         window_bytes_per_sequence=one.window,
-        reasons=pool_reasons(settings, rules, model, sized, pool_bytes),
+        reasons=pool_reasons(settings, rules, model, sized, pool_bytes) + slack_reasons(resolved, settings, kept),
         tight=tight_reasons(settings, model, sized, asked),
         notes=_notes(settings, model, sized),
         explain=_explain(settings, model, sized),

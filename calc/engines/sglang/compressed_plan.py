@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calc.engines.sglang import compressed
 from calc.engines.sglang.pools import ceil_to, running_requests
+from calc.engines.sglang.refuse import slack_reasons
 from calc.engines.sglang.settings import Settings
 from calc.prediction import CachePlan, Note, Parts, Pool, Reason, Resolved, Term
 from onboard.profile import Profile
@@ -45,6 +46,19 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     if asked_for > running:
         tight.append(Reason("running_requests", f"{asked_for} sequences were asked for, at most {running} run at once"))
     columns = length + 4 + draft
+    kept = (
+        Term(
+            name="state_requests",
+            bytes=sized.fixed_bytes,
+            rule=f"compressor states of {requests} requests, whatever the tokens",
+        ),
+        Term(
+            name="request_table",
+            bytes=(running + 1) * columns * 4,
+            inside_budget=False,
+            rule=f"({running} + 1 requests) x ({length} + 4 + {draft}) x 4 B, allocated outside the budget",
+        ),
+    )
     return CachePlan(
         growing_bytes_per_token=sized.bytes_per_token,
         one=one,
@@ -60,20 +74,8 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
             extra={"max_running_requests": running, "cell_bytes": sized.bytes_per_token},
         ),
         max_model_len_that_fits=sized.full,
-        fixed=(
-            Term(
-                name="state_requests",
-                bytes=sized.fixed_bytes,
-                rule=f"compressor states of {requests} requests, whatever the tokens",
-            ),
-            Term(
-                name="request_table",
-                bytes=(running + 1) * columns * 4,
-                inside_budget=False,
-                rule=f"({running} + 1 requests) x ({length} + 4 + {draft}) x 4 B, allocated outside the budget",
-            ),
-        ),
-        reasons=tuple(reasons),
+        fixed=kept,
+        reasons=(*reasons, *slack_reasons(resolved, settings, kept)),
         tight=tuple(tight),
         notes=(Note("not-calibrated", "no boot of this layout is known to check against"),),
         explain=(

@@ -63,7 +63,7 @@ WINDOW_WITHOUT_SELF = frozenset(
 )
 
 # Hybrid-state architectures that keep extra state slots beside the radix cache and stay overlapped: by default none in
-# 0.5.9, then those of 0.5.15 and of 0.5.23 (arg_groups/overrides.py _MAMBA_EXTRA_BUFFER_ARCHS). Others take three slots.
+# 0.5.9, then those of 0.5.15 and 0.5.23 (arg_groups/overrides.py _MAMBA_EXTRA_BUFFER_ARCHS). Others take three slots.
 _EXTRA_0_5_15 = frozenset(
     {
         "Qwen3_5ForConditionalGeneration",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from calc.cards import Card
 from calc.engines.sglang import knowledge
+from calc.engines.sglang.budget import before_weights_bytes, budget_bytes
 from calc.engines.sglang.kv_dtype import kv_problem
 from calc.engines.sglang.model import Model
 from calc.engines.sglang.pools import ceil_to
@@ -11,7 +14,7 @@ from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.sizing import Sized
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
-from calc.prediction import Reason
+from calc.prediction import Reason, Resolved, Term
 from onboard.errors import UnknownKnob
 from onboard.layers import Compressed, CrossAttention
 from onboard.profile import Profile
@@ -141,6 +144,24 @@ def pool_reasons(settings: Settings, rules: Rules, model: Model, sized: Sized, p
             text = f"the window pool holds {sized.tokens.window} tokens; prefill needs over {floor} (window + page)"
             reasons.append(Reason("window_pool", text))
     return tuple(reasons)
+
+
+def slack_reasons(resolved: Resolved, settings: Settings, kept: Iterable[Term]) -> tuple[Reason, ...]:
+    """Whether what is allocated beside the budget for certain (the request table above all) outgrows what is left free.
+
+    A pool of given bytes says nothing about the card, so nothing is refused then.
+    """
+    if resolved.plan.kv_cache_memory_bytes is not None:
+        return ()
+    free = resolved.card.usable_bytes - before_weights_bytes(resolved, 0) - budget_bytes(resolved, settings)
+    beside = {t.name: t.bytes for t in kept if not t.inside_budget}
+    if sum(beside.values()) <= free:
+        return ()
+    largest = max(beside, key=lambda name: beside[name]).replace("_", " ")
+    text = (
+        f"{sum(beside.values())} bytes are allocated beside the budget (the {largest} most), and {free} are left free"
+    )
+    return (Reason("free_memory", text + "; lower --context-length or --max-running-requests"),)
 
 
 def tight_reasons(settings: Settings, model: Model, sized: Sized, asked: int) -> tuple[Reason, ...]:
