@@ -89,6 +89,7 @@ FIELDS: dict[str, Field] = {
         "attention_head_size",
         "kv_channels",
         "d_kv",
+        "hidden_size_per_head",
         "dim_head",
         "head_size",
         "d_head",

@@ -40,6 +40,11 @@ def to_config(params: Mapping[str, Any]) -> dict[str, Any]:
         config["vision_config"] = config.pop("vision_encoder")
     if isinstance(params.get("quantization"), Mapping):
         config["quantization_config"] = dict(params["quantization"])
+    if "n_groups" in params and "n_heads" not in params:
+        # mistral-inference 1.6 args.py MambaArgs, model in mamba.py: mamba_ssm's Mamba-2 with its own defaults
+        config["ssm_cfg"] = {"layer": "Mamba2", "ngroups": config.pop("n_groups")}
+        config.pop("model_type", None)
+        config.setdefault("architectures", ["Mamba2ForCausalLM"])
     if "architectures" not in config:
         config["architectures"] = ["MixtralForCausalLM" if isinstance(moe, Mapping) else "MistralForCausalLM"]
     return config

@@ -20,6 +20,7 @@ from onboard.rules.knowledge import IMPLIED
 TEXT_KEYS = (
     "text_config", "language_config", "llm_config", "thinker_config", "llm_backbone_config", "language_model_config",
     "language_model", "decoder", "generator", "text_model_config", "lm_config", "llm_cfg",
+    "lfm",  # LFM2-Audio
     "transformer_layer_config",  # drafts in the format of the speculators package
 )  # fmt: skip
 LAYER_COUNTS = (*FIELDS["num_hidden_layers"].spellings, *FIELDS["decoder_layers"].spellings)

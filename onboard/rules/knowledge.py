@@ -126,6 +126,8 @@ ALREADY_SCALED = frozenset({"gemma3", "gemma3_text", "gemma3n", "gemma3n_text"})
 
 _GEMMA_4_GLOBAL = {"global_head_dim": 512}  # kwargs.pop("global_head_dim", 512)
 IMPLIED: Mapping[str, Mapping[str, Any]] = {
+    # remote code, configuration_phi4flash.py: the constructor's defaults
+    "phi4flash": {"mb_per_layer": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2},
     "gemma4_text": _GEMMA_4_GLOBAL,
     "gemma4_unified_text": _GEMMA_4_GLOBAL,
     "diffusion_gemma_text": _GEMMA_4_GLOBAL,

@@ -13,7 +13,7 @@ MAX_LAYERS = 100_000  # as for num_hidden_layers; a config that asks for more is
 
 def unroll(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """The stack with one layer for every pass that keeps its own cache; later passes stand at the end."""
-    for loop in (_loop_range, _recurrent_section, _cycles, _universal_steps):
+    for loop in (_loop_range, _recurrent_section, _cycles, _universal_steps, _recurrent_depth):
         layers = loop(facts, layers)
     return layers
 
@@ -75,3 +75,18 @@ def _universal_steps(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ..
     """`total_ut_steps` passes through the whole stack (Ouro; vLLM `models/ouro.py`)."""
     steps = facts.get("total_ut_steps")
     return layers if steps is None else _again(facts, layers, 0, len(layers), steps, "total_ut_steps")
+
+
+def _recurrent_depth(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The block behind the prelude `mean_recurrence` times, unless a request asks for more.
+
+    Source: Huginn's repository, raven_modeling_minimal.py.
+    """
+    passes, block = facts.get("mean_recurrence"), facts.get("n_block_layers")
+    if passes is None or block is None:
+        return layers
+    start = facts.need("n_prelude_layers")
+    facts.caution(
+        "steps-by-request", "mean_recurrence", f"{passes} passes, the mean; a request may ask for another number"
+    )
+    return _again(facts, layers, start, start + block, passes, "mean_recurrence")

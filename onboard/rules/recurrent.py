@@ -59,6 +59,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("mamba2", ("ssm_num_heads", "ssm_num_groups", "ssm_state_dim"), mamba.mamba2),
     Mechanism("mamba", ("zamba_mamba_heads", "ssm_state_dim"), mamba.zamba1),
     Mechanism("mamba", ("ssm_state_dim", "ssm_conv_kernel", "ssm_expand"), mamba.mamba1),
+    Mechanism("hyena", ("hyena_layer_idxs", "pure_state_dim", "short_filter_length"), other.hyena),
     Mechanism("mamba2", ("pure_state_dim", "pure_num_heads", "pure_num_groups"), mamba.pure_mamba2),
     Mechanism("mamba", ("pure_state_dim", "ssm_conv_kernel"), mamba.pure_mamba1),
     Mechanism("mamba", ("ssm_cfg",), mamba.mamba_ssm),

@@ -6,7 +6,7 @@ from math import ceil
 
 from onboard.errors import UnknownLayerKind
 from onboard.facts import Facts
-from onboard.states import Retention, RgLru, Rwkv4, RwkvMatrix, StateCache, XLstm
+from onboard.states import Hyena, Retention, RgLru, Rwkv4, RwkvMatrix, StateCache, XLstm
 
 
 def rg_lru(facts: Facts) -> StateCache:
@@ -55,4 +55,13 @@ def retention(facts: Facts) -> StateCache:
         k_dim=int(hidden * facts.need("expand_k")) // heads,
         v_dim=int(hidden * facts.need("expand_v")) // heads,
         conv_kernel=facts.need("conv_size") if facts.get("use_short_conv") else 1,
+    )
+
+
+def hyena(facts: Facts) -> StateCache:
+    """StripedHyena's modal form: a filter's columns and `state_size` complex poles a channel (repository's cache.py)."""
+    return Hyena(
+        hidden_size=facts.need("hidden_size"),
+        state_dim=facts.need("pure_state_dim"),
+        filter_length=facts.need("short_filter_length"),
     )

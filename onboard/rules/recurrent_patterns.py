@@ -144,6 +144,21 @@ def _attention_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
     return tuple(FULL if i in full else LINEAR for i in range(count))
 
 
+def _hyena_indices(facts: Facts, count: int) -> tuple[str, ...] | None:
+    """`attn_layer_idxs` and `hyena_layer_idxs`: every layer in exactly one of the two (StripedHyena)."""
+    if facts.get("hyena_layer_idxs") is None:
+        return None
+    hyena = indices(facts, "hyena_layer_idxs", facts.get("hyena_layer_idxs"), count)
+    full = indices(facts, "attn_layer_idxs", facts.get("attn_layer_idxs") or (), count)
+    if hyena & full or len(hyena) + len(full) != count:
+        raise LayerCountMismatch(
+            f"the two index lists name {len(hyena | full)} of {count} layers, {len(hyena & full)} twice",
+            path=facts.path("hyena_layer_idxs"),
+            value=len(hyena | full),
+        )
+    return tuple(FULL if i in full else LINEAR for i in range(count))
+
+
 def _attention_among_convs(facts: Facts, count: int) -> tuple[str, ...] | None:
     """`full_attn_idxs`: the attention layers among convolutions (LFM2)."""
     listed = facts.get("full_attn_idxs")
@@ -263,6 +278,7 @@ RECURRENT_READERS: tuple[Callable[[Facts, int], tuple[str, ...] | None], ...] = 
     _one_based_lists,
     _numbered_list,
     _attention_indices,
+    _hyena_indices,
     _attention_among_convs,
     _hybrid_indices,
     _local_indices,

@@ -44,6 +44,22 @@ class RgLru(StateCache):
 
 
 @dataclass(frozen=True)
+class Hyena(StateCache):
+    """StripedHyena: columns of the short filter over three projections, and complex poles of the long one, float32."""
+
+    family: ClassVar[str] = "hyena"
+    hidden_size: int
+    state_dim: int
+    filter_length: int
+
+    def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        return (
+            StateTensor("conv", (3 * self.hidden_size, self.filter_length - 1)),
+            StateTensor("iir", (self.hidden_size, self.state_dim, 2), "float32"),
+        )
+
+
+@dataclass(frozen=True)
 class FourConvs(StateCache):
     """Inkling: convolutions after the K and V projections, the attention and the MLP, beside K and V themselves."""
 
