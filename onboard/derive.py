@@ -75,6 +75,11 @@ def _facts(config: Mapping[str, Any], text: TextConfig) -> Facts:
         generates=text.generates,
         unread=UNREAD.get(text.model_type, frozenset()),
     )
+    named = text.mapping.get("architectures") if text.prefix else None
+    if isinstance(named, (list, tuple)) and named:
+        facts.record("text_architecture", str(named[0])[:200], f"{text.prefix}architectures", "config")
+    if text.prefix and text.model_type:
+        facts.record("text_model_type", text.model_type, f"{text.prefix}model_type", "config")
     if text.encoder_decoder:
         facts.record("is_encoder_decoder", True, "is_encoder_decoder of the model", "config")
     facts.cautions.extend(text.cautions)

@@ -40,7 +40,7 @@ def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, pla
 
 def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
     """Widths and batch of the graph. MLP widths are the config's, the same for every layer."""
-    layers = tuple(_layer_shape(profile, model, layer) for layer in profile.layers)
+    layers = tuple(_layer_shape(profile, model, layer) for layer in model.layers)
     k, v = cache_type(settings.type_k), cache_type(settings.type_v)
     v_head = max(model.v_widths, default=0)
     tokens = -(-min(settings.n_ctx, settings.n_ubatch) // settings.n_seq_max) * settings.n_seq_max
@@ -58,16 +58,16 @@ def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
         per_layer=_count(profile, "hidden_size_per_layer_input"),
         fused_qkv=bool(profile.fact("fused_qkv")),
         cast=k is not None and k.name == "f32",
-        k_rotation=_rotation(_k_head(profile, False)) if k is not None and is_quantised(k) else 0,
-        window_k_rotation=_rotation(_k_head(profile, True)) if k is not None and is_quantised(k) else 0,
+        k_rotation=_rotation(_k_head(model, False)) if k is not None and is_quantised(k) else 0,
+        window_k_rotation=_rotation(_k_head(model, True)) if k is not None and is_quantised(k) else 0,
         v_rotation=64 if v is not None and is_quantised(v) and v_head % 64 == 0 else 0,
     )
 
 
-def _k_head(profile: Profile, window: bool) -> int:
+def _k_head(model: LlamaModel, window: bool) -> int:
     """Head size of the layers of one kind, 0 where there are none or they differ: those are not rotated."""
     kinds = (WindowAttention, ChunkedAttention) if window else (FullAttention,)
-    found = {c.k_dim for layer in profile.layers for c in layer.caches if isinstance(c, kinds)}
+    found = {c.k_dim for layer in model.layers for c in layer.caches if isinstance(c, kinds)}
     return found.pop() if len(found) == 1 else 0
 
 
@@ -85,7 +85,7 @@ def _layer_shape(profile: Profile, model: LlamaModel, layer: Layer) -> LayerShap
     heads, owner, caches = _count(profile, "num_attention_heads"), True, layer.caches
     for cache in layer.caches:
         if isinstance(cache, SharedWith):
-            caches, owner = profile.layers[cache.layer].caches, False
+            caches, owner = model.layers[cache.layer].caches, False
     spec = next((c for c in caches if isinstance(c, (FullAttention, WindowAttention, ChunkedAttention))), None)
     mlp = _count(profile, "intermediate_size")
     if spec is None:

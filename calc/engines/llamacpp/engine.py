@@ -23,6 +23,7 @@ from calc.prediction import CachePlan, Device, Note, Reason, Resolved, Term
 from calc.shard import chosen_variant
 from calc.speculation import Speculation, speculation
 from onboard.errors import FieldMissing, WeightsUnknown
+from onboard.gguf.converter import context_length
 from onboard.profile import Profile, WeightVariant
 
 MIB = 2**20
@@ -40,7 +41,7 @@ class LlamaCpp:
         check_knobs(plan)
         numbers, text = version_of(version)
         model = model_of(profile)
-        trained = profile.fact("max_model_len")
+        trained = context_length(profile)
         if plan.max_model_len is None and not trained:
             raise FieldMissing(
                 f"{profile.id} states no context length", path="max_model_len", hint="give --ctx-size (--max-model-len)"
@@ -103,7 +104,7 @@ class LlamaCpp:
         one = _measure(profile, model, single, weights, draft)
         budget = self.budget_bytes(profile, resolved) - _drafter_bytes(profile, resolved.plan)
         measure = partial(_at_length, profile, model, resolved, weights, draft)
-        most = longest_context(measure, int(profile.fact("max_model_len") or held.settings.n_ctx), budget)
+        most = longest_context(measure, context_length(profile) or held.settings.n_ctx, budget)
         return cache_plan(model, held, one, sequences, pool_bytes, most)
 
     def devices(
@@ -122,7 +123,7 @@ def _settings(profile: Profile, model: LlamaModel, resolved: Resolved, *, one: b
         plan = replace(plan, max_num_seqs=1, kv_unified=False)
     return settings_of(
         plan,
-        n_ctx_train=int(profile.fact("max_model_len") or 0),
+        n_ctx_train=context_length(profile),
         causal=not model.arch.no_cache,
         rollback=model.arch.rollback,
         swa_rule=resolved.version,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onboard.gguf.archs import Arch, arch_of, is_known
-from onboard.gguf.converter import MTP_IN_FILE, gguf_architecture
+from onboard.gguf.converter import MTP_IN_FILE, converted_layers, gguf_architecture, is_file
 from onboard.layers import (
     CacheSpec,
     ChunkedAttention,
@@ -100,6 +100,7 @@ class LlamaModel:
     widest_v: int
     k_widths: tuple[int, ...]
     v_widths: tuple[int, ...]
+    layers: tuple[Layer, ...] = ()
     unsupported: tuple[str, ...] = ()
 
 
@@ -107,12 +108,12 @@ def model_of(profile: Profile) -> LlamaModel:
     """What llama.cpp loads for this profile. Never raises: what it cannot hold is in `unsupported`."""
     name = gguf_architecture(profile)
     arch = arch_of(name or "")
-    layers = profile.layers
+    layers = converted_layers(profile)
     rows = _attention_rows(profile, arch, layers)
     window = next((w for _, _, w in rows if w), 0)
     split = window > 0 or bool(arch.window and arch.window.pattern == 0 and arch.streams_per_sequence)
     mtp_rows = tuple(r for r, _, _ in _attention_rows(profile, arch, profile.mtp_layers, len(layers)))
-    mtp_blocks = len(profile.mtp_layers) if name in MTP_IN_FILE or profile.fact("gguf_architecture") else 0
+    mtp_blocks = len(profile.mtp_layers) if name in MTP_IN_FILE or is_file(profile) else 0
     every_row = [r for r, _, _ in rows] + list(mtp_rows if mtp_blocks else ())
     shared_rows = [Row(0, 0, _v_of(layers[c.layer])) for x in layers for c in x.caches if isinstance(c, SharedWith)]
     latent = any(isinstance(c, LatentAttention) for x in layers for c in x.caches) and arch.absorbs_mla
@@ -133,6 +134,7 @@ def model_of(profile: Profile) -> LlamaModel:
         widest_v=max((r.v for r in (*every_row, *shared_rows)), default=0),
         k_widths=k_widths,
         v_widths=v_widths,
+        layers=layers,
         unsupported=_unsupported(layers),
     )
 
