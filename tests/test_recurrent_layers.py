@@ -167,7 +167,7 @@ def test_layers_of_a_state_of_unknown_size_are_known_and_its_bytes_refused() -> 
 
 
 def test_mistrals_own_mamba_file_is_mamba_2() -> None:
-    """params.json of Mamba-Codestral: its model_type "mamba" is the inference package's word, not transformers' class."""
+    """params.json of Mamba-Codestral: its model_type "mamba" is the inference package's word, no transformers class."""
     from onboard.params_json import to_config
 
     params = {"dim": 4096, "n_layers": 64, "vocab_size": 32768, "n_groups": 8, "rms_norm": True, "model_type": "mamba"}

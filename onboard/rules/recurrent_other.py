@@ -59,7 +59,7 @@ def retention(facts: Facts) -> StateCache:
 
 
 def hyena(facts: Facts) -> StateCache:
-    """StripedHyena's modal form: a filter's columns and `state_size` complex poles a channel (repository's cache.py)."""
+    """StripedHyena's modal form: a filter's columns, and complex poles a channel (the repository's cache.py)."""
     return Hyena(
         hidden_size=facts.need("hidden_size"),
         state_dim=facts.need("pure_state_dim"),
