@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onboard.anchor_file import ENGINES, LINKS, SETS, Anchor
+from onboard.anchor_geometry import BYTES_A_PARAMETER, geometry_problems
 from onboard.profile import Profile
 
 GIB = 2**30
@@ -27,11 +28,6 @@ NEEDED = {
     "sglang": ("tensor_parallel_size",),
     "llamacpp": ("max_model_len",),
 }
-BYTES_A_PARAMETER = (
-    (r"bf16|fp16|bfloat16|float16", 2.0, 2.1),
-    (r"fp8|int8|w8a", 1.0, 1.2),
-    (r"int4|awq|gptq|fp4|4 bit", 0.5, 0.75),
-)
 WIDEST = 4.2  # 16 bits against the leanest 4-bit variant
 ELEMENT_BYTES = {
     "auto": 2.0,
@@ -58,6 +54,7 @@ def check_anchor(anchor: Anchor, profile: Profile | None = None) -> tuple[Proble
     problems = [*_words(anchor), *_missing(anchor), *_units(anchor)]
     if not problems:  # the rest would only repeat a wrong unit
         problems += [*_flags(anchor), *_budget(anchor), *_tokens(anchor)]
+        problems += [Problem(field, message) for field, message in geometry_problems(anchor)]
         if profile is not None:
             problems += _model(anchor, profile)
     return tuple(problems)

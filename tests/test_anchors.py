@@ -126,6 +126,16 @@ def test_another_models_weights() -> None:
     assert problems(BY_ID["a169"], "qwen3.6-27b") == []
 
 
+def test_another_tensor_parallel_size() -> None:
+    assert "tensor_parallel_size is another boot's" in problems(flags(LLAMA, tensor_parallel_size=2))[0]
+
+
+@pytest.mark.parametrize("seqs", [16, 4096])
+def test_another_number_of_sequences(seqs: int) -> None:
+    wrong = flags(LLAMA, max_num_seqs=seqs)
+    assert [p for p in problems(wrong) if "max_num_seqs or max_num_batched_tokens is another boot's" in p]
+
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 

@@ -371,8 +371,21 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+CORRECTED = {  # what the figures of a row say against its own words
+    "v30": (
+        "tensor_parallel_size",
+        8,
+        "the row says 4; 219 GiB of fp8 weights at 27.72 a card are 8, and 4 KV heads then replicate",
+    ),
+}
+
+
 def with_geometry(anchor: dict[str, Any]) -> dict[str, Any]:
     """The row's own geometry, and what the model's published config adds to it."""
+    if anchor["id"] in CORRECTED:
+        flag, value, why = CORRECTED[anchor["id"]]
+        anchor["flags"][flag] = value
+        anchor["how"] = {**(anchor.get("how") or {}), flag: why}
     text = anchor["model"]
     ident = next((i for words, i in IDS if re.search(words, text)), None)
     if ident is not None and ident != text:

@@ -100,7 +100,7 @@ def moe_workspace(setup: Setup) -> float:
     """
     if not setup.experts:
         return 0.0
-    width = setup.moe_intermediate / setup.tp
+    width = setup.moe_intermediate / (1 if setup.expert_parallel else setup.tp)
     return setup.max_num_batched_tokens * setup.topk * (2 * max(2 * width, setup.hidden) + 2 * width)
 
 
