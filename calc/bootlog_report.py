@@ -34,7 +34,7 @@ def print_report(report: BootReport) -> None:
 def _shown(line: LineReport, value: float | None) -> str:
     if value is None:
         return "-"
-    if line.printed.quantity in _SIZES:
+    if line.printed.quantity in _SIZES or line.printed.quantity.endswith("_bytes"):
         return gib(value)
     return f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.2f}"
 

@@ -89,7 +89,7 @@ class SglangLog:
             stated["max_model_len"] = int(context.value)
         version = settings.get("version")
         engine = given.engine if given.engine.startswith("sglang") else f"sglang@{version}" if version else "sglang"
-        before = facts.least("free_before_weights")
+        before = facts.least("free_before_weights_bytes")
         if given.card is None and given.vram_gib is None and before is not None:
             stated["vram_gib"] = float(-(-before.value // GIB))
         return replace(Plan(), **{**stated, **given.given(), "engine": engine})
@@ -106,6 +106,9 @@ class SglangLog:
         """The prediction's figure for a printed quantity."""
         caches = {c.name: c for c in prediction.cache.pool.caches}
         value = _figure(quantity, prediction, caches)
+        if quantity == "cuda_graphs":
+            graphs = next((t for t in prediction.terms if t.name == "cuda_graphs"), None)
+            return None if graphs is None else (float(graphs.low), float(graphs.high))
         if quantity == "weights":
             term = next((t for t in prediction.terms if t.name == "weights"), None)
             if term is None or term.origin == "option":
@@ -170,17 +173,17 @@ def _figure(quantity: str, prediction: Prediction, caches: dict[str, PoolCache])
         "max_running_requests": pool.extra.get("max_running_requests"),
         "context_len": prediction.resolved.plan.max_model_len,
         "state_slots": caches["state"].num_slots if "state" in caches else None,
-        "state_conv": pool.extra.get("state_conv_bytes"),
-        "state_ssm": pool.extra.get("state_ssm_bytes"),
-        "state_intermediate_ssm": pool.extra.get("state_intermediate_ssm_bytes"),
+        "state_conv_bytes": pool.extra.get("state_conv_bytes"),
+        "state_ssm_bytes": pool.extra.get("state_ssm_bytes"),
+        "state_intermediate_ssm_bytes": pool.extra.get("state_intermediate_ssm_bytes"),
     }
     if quantity in plain:
         return plain[quantity]
-    name, _, part = quantity.rpartition("_")
+    name, _, part = quantity.partition("_")
     if name not in caches:
         return None
     cache = caches[name]
-    return {"tokens": cache.num_cells, "k": cache.k_bytes, "v": cache.v_bytes}.get(part)
+    return {"tokens": cache.num_cells, "k_bytes": cache.k_bytes, "v_bytes": cache.v_bytes}.get(part)
 
 
 def _server_args(found: dict[str, str], settings: dict[str, Any]) -> None:

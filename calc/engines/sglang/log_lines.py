@@ -33,18 +33,25 @@ def _literal(text: str) -> str:
 
 
 LINES: tuple[LinePattern, ...] = (
-    line("Load weight begin. avail mem={free_before_weights:GB}"),
-    line("Load weight end.…avail mem={free_after_weights:GB}"),
+    line("Load weight begin. avail mem={free_before_weights_bytes:GB}"),
+    line("Load weight end.…avail mem={free_after_weights_bytes:GB}"),
     line("Load weight end.…mem usage={weights:GB}"),
-    line("Full KV Cache is allocated.…#tokens: {full_tokens:count}, K size: {full_k:GB}, V size: {full_v:GB}"),
-    line("SWA KV Cache is allocated.…#tokens: {window_tokens:count}, K size: {window_k:GB}, V size: {window_v:GB}"),
+    line(
+        "Full KV Cache is allocated.…#tokens: {full_tokens:count}, K size: {full_k_bytes:GB}, V size: {full_v_bytes:GB}"
+    ),
+    line(
+        "SWA KV Cache is allocated.…#tokens: {window_tokens:count}, K size: {window_k_bytes:GB}, V size: {window_v_bytes:GB}"
+    ),
     # Without a label: the whole pool, or in older builds any pool (`log_pools.label_pools` tells them apart).
-    line("KV Cache is allocated.…#tokens: {pool_tokens:count}, K size: {pool_k:GB}, V size: {pool_v:GB}", labels=False),
-    line("KV Cache is allocated.…#tokens: {pool_tokens:count}, KV size: {pool_k:GB}", labels=False),
+    line(
+        "KV Cache is allocated.…#tokens: {pool_tokens:count}, K size: {pool_k_bytes:GB}, V size: {pool_v_bytes:GB}",
+        labels=False,
+    ),
+    line("KV Cache is allocated.…#tokens: {pool_tokens:count}, KV size: {pool_k_bytes:GB}", labels=False),
     line("window memory pool. full_layer_tokens={full_tokens:count}, swa_layer_tokens={window_tokens:count}"),
-    line("Mamba Cache is allocated. max_mamba_cache_size: {state_slots:count}, conv_state size: {state_conv:GB}"),
-    line("Mamba Cache is allocated.…ssm_state size: {state_ssm:GB}"),
-    line("Mamba Cache is allocated.…intermediate_ssm_state_cache size: {state_intermediate_ssm:GB}"),
+    line("Mamba Cache is allocated. max_mamba_cache_size: {state_slots:count}, conv_state size: {state_conv_bytes:GB}"),
+    line("Mamba Cache is allocated.…ssm_state size: {state_ssm_bytes:GB}"),
+    line("Mamba Cache is allocated.…intermediate_ssm_state_cache size: {state_intermediate_ssm_bytes:GB}"),
     line("max_total_num_tokens={kv_tokens:count}"),
     line("max_total_num_tokens=…max_running_requests={max_running_requests:count}"),
     line("max_total_num_tokens=…context_len={context_len:count}"),

@@ -7,10 +7,12 @@ from dataclasses import replace
 from calc.bootlog_lines import LogFacts
 from calc.plan import Plan
 from calc.predict import predict
+from calc.prediction import Prediction
 from onboard.profile import Profile
 
 GIB = 2**30
-_UNLABELLED = ("pool_tokens", "pool_k", "pool_v")
+UNLOGGED_BYTES = 2**28
+_UNLABELLED = ("pool_tokens", "pool_k_bytes", "pool_v_bytes")
 
 
 def label_pools(facts: LogFacts) -> None:
@@ -41,23 +43,37 @@ def label_pools(facts: LogFacts) -> None:
 
 
 def pool_range(profile: Profile, plan: Plan, facts: LogFacts) -> tuple[int, ...]:
-    """Budgets at the printed figures and at both ends of their rounding; () where the log implies none."""
-    before, after = facts.least("free_before_weights"), facts.least("free_after_weights")
+    """Budgets at the printed figures and at both ends of their rounding; () where the log implies none.
+
+    Two lines imply one: the free memory around the weights, and the token count. What is allocated between loading and
+    sizing (libraries' workspaces) is in no line; where it is all that keeps the two apart, the token count's is taken.
+    """
     probe = predict(profile, replace(plan, kv_cache_memory_bytes=GIB))
-    if before is not None and after is not None and probe.resolved.plan.mem_fraction_static is not None:
-        slack = 1 - probe.resolved.plan.mem_fraction_static
-        reserve = sum(t.bytes for t in probe.terms if t.name == "multimodal_reserve")
-        budget = after.value - before.value * slack - reserve
-        spread = after.half + before.half * slack
-        return int(budget), int(budget - spread), int(budget + spread)
+    by_memory, by_tokens = _by_free_memory(facts, probe), _by_tokens(facts, probe)
+    if by_memory and by_tokens:
+        gap = by_memory[0] - by_tokens[0]
+        return by_memory if not 0 <= gap <= UNLOGGED_BYTES else by_tokens
+    return by_memory or by_tokens
+
+
+def _by_free_memory(facts: LogFacts, probe: Prediction) -> tuple[int, ...]:
+    before, after = facts.least("free_before_weights_bytes"), facts.least("free_after_weights_bytes")
+    fraction = probe.resolved.plan.mem_fraction_static
+    if before is None or after is None or fraction is None:
+        return ()
+    reserve = sum(t.bytes for t in probe.terms if t.name == "multimodal_reserve")
+    budget = after.value - before.value * (1 - fraction) - reserve
+    spread = after.half + before.half * (1 - fraction)
+    return int(budget), int(budget - spread), int(budget + spread)
+
+
+def _by_tokens(facts: LogFacts, probe: Prediction) -> tuple[int, ...]:
     printed = facts.last("kv_tokens") or facts.last("full_tokens")
     if printed is None:
         return ()
-    extra = probe.cache.pool.extra
-    cell = extra["cell_bytes"]
-    if extra.get("window_cell_bytes"):
-        cell += (probe.resolved.plan.swa_full_tokens_ratio or 0) * extra["window_cell_bytes"]
-    low, high = printed.value * cell, (printed.value + probe.cache.pool.block_size) * cell
+    pool, ratio = probe.cache.pool, probe.resolved.plan.swa_full_tokens_ratio or 0
+    cell = pool.extra["cell_bytes"] + ratio * pool.extra.get("window_cell_bytes", 0)
     slots = facts.last("state_slots")
-    states = 0.0 if slots is None else (slots.value + 1) * extra.get("state_bytes_per_slot", 0)
-    return int((low + high) / 2 + states), int(low + states) + 1, int(high + states) - 1
+    states = 0.0 if slots is None else (slots.value + 1) * pool.extra.get("state_bytes_per_slot", 0)
+    low, high = printed.value * cell + states, (printed.value + pool.block_size) * cell + states
+    return int((low + high) / 2), int(low) + 1, int(high) - 1
