@@ -106,9 +106,6 @@ class SglangLog:
         """The prediction's figure for a printed quantity."""
         caches = {c.name: c for c in prediction.cache.pool.caches}
         value = _figure(quantity, prediction, caches)
-        if quantity == "cuda_graphs":
-            graphs = next((t for t in prediction.terms if t.name == "cuda_graphs"), None)
-            return None if graphs is None else (float(graphs.low), float(graphs.high))
         if quantity == "weights":
             term = next((t for t in prediction.terms if t.name == "weights"), None)
             if term is None or term.origin == "option":

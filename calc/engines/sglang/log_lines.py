@@ -40,7 +40,8 @@ LINES: tuple[LinePattern, ...] = (
         "Full KV Cache is allocated.…#tokens: {full_tokens:count}, K size: {full_k_bytes:GB}, V size: {full_v_bytes:GB}"
     ),
     line(
-        "SWA KV Cache is allocated.…#tokens: {window_tokens:count}, K size: {window_k_bytes:GB}, V size: {window_v_bytes:GB}"
+        "SWA KV Cache is allocated.…#tokens: {window_tokens:count},"
+        " K size: {window_k_bytes:GB}, V size: {window_v_bytes:GB}"
     ),
     # Without a label: the whole pool, or in older builds any pool (`log_pools.label_pools` tells them apart).
     line(
