@@ -7,7 +7,7 @@ logs at all. One pass over the bytes: a line that holds no engine's key words co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,8 +52,11 @@ class Printed:
         return low <= self.value + self.half + slack and high >= self.value - self.half - slack
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(number from 1, bytes without the line's end), each at most LONGEST_LINE long. Raises BadLog for binaries."""
+def lines_of(path: Path, keys: Sequence[bytes] = ()) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, bytes without the line's end) of lines that hold one of `keys`, each cut at LONGEST_LINE.
+
+    Raises BadLog for binaries. The last number yielded is that of the last line, with no bytes where it holds no key.
+    """
     try:
         stream = path.open("rb")
     except OSError as error:
@@ -62,7 +65,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
         ) from None
     with stream:
         _sniff(stream, path)
-        yield from _split(stream)
+        yield from _search(stream, keys)
 
 
 def _sniff(stream: BinaryIO, path: Path) -> None:
@@ -81,24 +84,32 @@ def _sniff(stream: BinaryIO, path: Path) -> None:
         )
 
 
-def _split(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    number, rest, dropping = 1, b"", False
+def _search(stream: BinaryIO, keys: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """A block without a key costs one search for each and is counted, not split."""
+    number, rest, dropping = 0, b"", False
     while block := stream.read(BLOCK):
-        pieces = block.split(b"\n")
-        pieces[0] = pieces[0] if dropping else rest + pieces[0]
-        for piece in pieces[:-1]:
-            if not dropping or piece is not pieces[0]:
-                yield number, piece[:LONGEST_LINE]
-            dropping = False
-            number += 1
-        rest = pieces[-1]
-        if len(rest) > LONGEST_LINE and not dropping:
-            yield number, rest[:LONGEST_LINE]
-            dropping = True
+        end = block.rfind(b"\n")
+        if end < 0:  # a line longer than a block: what stands at its start is kept
+            rest = rest if dropping else (rest + block)[:LONGEST_LINE]
+            dropping = dropping or len(rest) >= LONGEST_LINE
+            continue
+        whole, tail = (rest + block[:end], block[end + 1 :])
         if dropping:
-            rest = b""
-    if rest and not dropping:
-        yield number, rest
+            whole = rest + block[block.index(b"\n") : end]
+        if not keys or any(key in whole for key in keys):
+            for line in whole.split(b"\n"):
+                number += 1
+                if not keys or any(key in line for key in keys):
+                    yield number, line[:LONGEST_LINE]
+        else:
+            number += whole.count(b"\n") + 1
+        rest, dropping = tail[:LONGEST_LINE], len(tail) > LONGEST_LINE
+    if rest:
+        number += 1
+        if not keys or any(key in rest for key in keys):
+            yield number, rest
+            return
+    yield number, b""
 
 
 def clean(line: bytes) -> str:
