@@ -1,0 +1,115 @@
+"""Compute buffers against llama.cpp's own: dense graphs within 1 %, estimates within their interval."""
+
+from __future__ import annotations
+
+import pytest
+from llamacpp_cases import Case, answer, cases, device, from_config, from_gguf
+from shared import needs_shared
+
+from calc.engines.llamacpp.compute import compute_buffers
+from calc.engines.llamacpp.graph.alloc import Tensor, peaks
+from calc.engines.llamacpp.graph.recipes import RECIPES
+from calc.engines.llamacpp.graph.tensors import Graph
+from onboard.profile import Profile
+
+# Cases beyond 1 %, and why.
+NO_KV_OFFLOAD = "with -nkvo the engine pins attention to the host, which the graph here does not"
+JOINT_QKV_ROTATED = "one joint projection with a rotated (quantised) cache: copies are placed otherwise, 2 to 5 % off"
+SPLIT_BY_KIND = "cards that hold the last layers only: the first layer's query is placed otherwise"
+PER_LAYER = "per-layer embeddings with flash attention off or separate slots: 2 to 4 % too much"
+BEYOND: dict[str, str] = {
+    "Qwen__Qwen-7B-Chat|p2": JOINT_QKV_ROTATED,
+    "Qwen__Qwen3-8B|gpu1 no-kv-offload": NO_KV_OFFLOAD,
+    "bigscience__bloom-7b1|p2": JOINT_QKV_ROTATED,
+    "bigscience__bloom|p2": JOINT_QKV_ROTATED,
+    "google__gemma-4-31B-it|gpu1 ngl10": SPLIT_BY_KIND,
+    "google__gemma-4-31B-it|tensors gpu1 ngl10": SPLIT_BY_KIND,
+    "google__gemma-4-31B-it|gpu1 no-kv-offload": NO_KV_OFFLOAD,
+    "google__gemma-4-E2B-it|p3": PER_LAYER,
+    "google__gemma-4-E2B-it|p4": PER_LAYER,
+}
+
+
+def is_rebuilt(case: Case, profile: Profile) -> bool:
+    """Whether the graph is built here: a known dense architecture, its main context."""
+    name = profile.fact("gguf_architecture")
+    return name in RECIPES and not profile.fact("num_experts") and not case.params.get("ctx_type")
+
+
+def errors(case: Case, profile: Profile) -> dict[str, float]:
+    """Relative error of every device's buffer."""
+    got = answer(profile, case.params)
+    buffers = compute_buffers(profile, got.model, got.settings, got.placement)
+    return {
+        name: buffers[device(name)].bytes / sizes["compute"] - 1
+        for name, sizes in case.logged["devices"].items()
+        if sizes["compute"]
+    }
+
+
+def beyond(found: dict[str, float]) -> dict[str, float]:
+    return {name: round(error, 4) for name, error in found.items() if abs(error) > 0.01}
+
+
+@needs_shared
+@pytest.mark.wide
+def test_dense_buffers_are_within_one_percent() -> None:
+    wrong, checked = {}, 0
+    for case in cases():
+        profile = from_gguf(case.model)
+        if case.logged and is_rebuilt(case, profile):
+            checked += 1
+            if found := beyond(errors(case, profile)):
+                wrong[case.name] = found
+    assert set(wrong) == set(BEYOND), wrong
+    assert checked > 450
+    assert len(BEYOND) / checked < 0.02
+
+
+@needs_shared
+@pytest.mark.wide
+def test_dense_buffers_from_the_config_are_those_of_the_file() -> None:
+    names = {c.model: c for c in cases() if c.name.endswith("|p1") and is_rebuilt(c, from_gguf(c.model))}
+    wrong = {n: found for n, c in names.items() if (found := beyond(errors(c, from_config(n))))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("case", [c for c in cases(small=True) if c.logged], ids=lambda c: c.name)
+def test_a_few_buffers(case: Case) -> None:
+    profile = from_gguf(case.model, small=True)
+    if not is_rebuilt(case, profile):
+        pytest.skip("an estimate")
+    found = beyond(errors(case, profile))
+    assert not found or case.name in BEYOND
+
+
+def test_freed_blocks_merge_and_are_taken_again_by_the_best_fit() -> None:
+    graph = Graph()
+    start = graph.leaf(64)
+    first, second = graph.op(1024, start), graph.op(512, start)
+    joined = graph.op(256, first, second)
+    last = graph.op(1536, joined)  # fits where the two freed ones were
+    graph.expand(last)
+    for node in (*graph.leafs, *graph.nodes):
+        node.device = 0
+    assert peaks(graph.nodes, graph.leafs, (0,)) == {0: 64 + 1536 + 256}
+
+
+def test_an_operation_in_place_takes_no_memory() -> None:
+    graph = Graph()
+    product = graph.op(4096, graph.leaf(32))
+    graph.expand(graph.op(4096, product, inplace=True))
+    for node in (*graph.leafs, *graph.nodes):
+        node.device = 0
+    assert peaks(graph.nodes, graph.leafs, (0,)) == {0: 4096 + 32}
+
+
+def test_a_copy_is_made_for_what_another_device_computed() -> None:
+    from calc.engines.llamacpp.graph.schedule import buffers
+
+    graph = Graph()
+    there = Tensor(1000, (graph.leaf(96),), layer=0)
+    graph.expand(Tensor(500, (there,), layer=1))
+    sizes = buffers(graph, lambda layer: layer - 1, (0, -1), pipeline=False)
+    assert sizes[0] == 1024 + 512  # the copy, and the result
+    assert sizes[-1] == 96 + 1024
