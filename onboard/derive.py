@@ -80,6 +80,10 @@ def _facts(config: Mapping[str, Any], text: TextConfig) -> Facts:
         facts.record("text_architecture", str(named[0])[:200], f"{text.prefix}architectures", "config")
     if text.prefix and text.model_type:
         facts.record("text_model_type", text.model_type, f"{text.prefix}model_type", "config")
+    tower = config.get("vision_config")
+    deepstack = tower.get("deepstack_visual_indexes") if isinstance(tower, Mapping) else None
+    if isinstance(deepstack, (list, tuple)) and deepstack:
+        facts.record("num_deepstack_layers", len(deepstack), "vision_config.deepstack_visual_indexes", "config")
     if text.encoder_decoder:
         facts.record("is_encoder_decoder", True, "is_encoder_decoder of the model", "config")
     facts.cautions.extend(text.cautions)

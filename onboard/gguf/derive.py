@@ -35,7 +35,7 @@ _FACTS = {
     "num_shared_experts": "expert_shared_count",
     "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
     "num_mtp_layers": "nextn_predict_layers",
-    "hidden_size_per_layer_input": "embedding_length_per_layer_input",
+    "per_layer_input": "embedding_length_per_layer_input",
     "num_deepstack_layers": "n_deepstack_layers",
 }
 

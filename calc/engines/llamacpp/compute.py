@@ -55,7 +55,7 @@ def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
         flash_attn=settings.flash_attn,
         widest_v=model.widest_v,
         deepstack=_count(profile, "num_deepstack_layers"),
-        per_layer=_count(profile, "hidden_size_per_layer_input"),
+        per_layer=_count(profile, "per_layer_input"),
         fused_qkv=bool(profile.fact("fused_qkv")),
         cast=k is not None and k.name == "f32",
         k_rotation=_rotation(_k_head(model, False)) if k is not None and is_quantised(k) else 0,
