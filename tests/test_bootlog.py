@@ -29,7 +29,7 @@ INFO 07-01 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3.6-27B
 'speculative_config': {'method': 'mtp', 'num_speculative_tokens': 3}}
 \x1b[0;36m(EngineCore pid=7)\x1b[0;0m INFO [core.py:93] Initializing a V1 LLM engine (v0.24.0) with config: \
 model='Qwen/Qwen3.6-27B', max_seq_len=262144, tensor_parallel_size=2, kv_cache_dtype=fp8_e5m2
-\x1b[1;36m(Worker_TP0 pid=9)\x1b[0;0m INFO [gpu_model_runner.py:5307] Model loading took 9.87 GiB memory and 35.1 seconds
+\x1b[1;36m(Worker_TP0 pid=9)\x1b[0;0m INFO [gpu_model_runner.py:5307] Model loading took 9.87 GiB memory and 35.1 s
 (Worker_TP1 pid=10) INFO [gpu_model_runner.py:5307] Model loading took 9.87 GiB memory and 35.2 seconds
 (EngineCore pid=7) INFO [interface.py:870] Setting attention block size to 1600 tokens to ensure that it fits.
 (Worker_TP1 pid=10) INFO [gpu_worker.py:499] Available KV cache memory: 11.07 GiB
@@ -55,7 +55,7 @@ def printed(report: BootReport, quantity: str) -> list[Any]:
     return [line.printed.value for line in report.lines if line.printed.quantity == quantity]
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
 def test_a_boot_is_read_and_agrees(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_numbers_and_ranks() -> None:
     assert rank_of("INFO x") is None
 
 
-# --- what a difference points at ---------------------------------------------------------------------------------------
+# --- what a difference points at ----------------------------------------------------------------------------------
 
 
 def boot_of(profile: Profile, plan: Plan, version: str) -> str:
@@ -222,13 +222,13 @@ def test_what_nothing_explains_is_said_with_its_size(tmp_path: Path) -> None:
     assert not report.agrees
 
 
-# --- boots that failed ---------------------------------------------------------------------------------------------------
+# --- boots that failed ----------------------------------------------------------------------------------
 
 REFUSED = (
     "(EngineCore pid=7) Initializing a V1 LLM engine (v{version}) with config: model='m', max_seq_len=262144, "
     "tensor_parallel_size=1, kv_cache_dtype=auto\n"
-    "(EngineCore pid=7) ValueError: To serve at least one request with the model's max seq len (262144), ({need:.2f} GiB "
-    "KV cache is needed, which is larger than the available KV cache memory ({left:.2f} GiB). Based on the available "
+    "(EngineCore pid=7) ValueError: To serve at least one request with the model's max seq len (262144), "
+    "({need:.2f} GiB KV cache is needed, which is larger than the available KV cache memory ({left:.2f} GiB). Based on the available "
     "memory, the estimated maximum model length is {longest}. Try increasing `gpu_memory_utilization`.\n"
 )
 
@@ -256,8 +256,8 @@ def test_a_request_that_does_not_fit(tmp_path: Path, version: str) -> None:
 
 def test_out_of_memory_with_its_size(tmp_path: Path) -> None:
     text = BOOT + (
-        "(Worker_TP0 pid=9) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total "
-        "capacity of 23.58 GiB of which 50.56 MiB is free. Including non-PyTorch memory, this process has 23.5 GiB.\n"
+        "(Worker_TP0 pid=9) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a "
+        "total capacity of 23.58 GiB of which 50.56 MiB is free. Including non-PyTorch memory, this process has 23.5 GiB.\n"
     )
     report = read(tmp_path, text, QWEN_27B, Plan(weights_gb=21.2))
     assert printed(report, "oom") == [96 * 2**20]
@@ -275,14 +275,14 @@ def test_free_memory_and_state_slots(tmp_path: Path) -> None:
     assert "free-memory" in found(report) and "--gpu-memory-utilization 0.88" in report.flags
     slots = (
         "vLLM API server version 0.33.0\nAvailable KV cache memory: 40.0 GiB\n"
-        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (787). Each decode sequence requires one.\n"
+        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (787). Each sequence requires one.\n"
     )
     report = read(tmp_path, slots, QWEN_27B, ASKED)
     assert report.agrees and "state-slots" in found(report)
     assert {"--max-num-seqs 787", "--enforce-eager"} <= set(report.flags)
 
 
-# --- the command ---------------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 CONFIG = {
     "model_type": "llama",

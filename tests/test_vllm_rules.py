@@ -251,7 +251,7 @@ def test_the_hybrid_manager_off_makes_every_layer_grow() -> None:
 
 
 def test_shared_and_cross_layers() -> None:
-    stack = [FULL, SharedWith(layer=0)] + [CrossAttention(num_kv_heads=20, k_dim=64, v_dim=64, num_encoder_tokens=1500)]
+    stack = [FULL, SharedWith(layer=0), CrossAttention(num_kv_heads=20, k_dim=64, v_dim=64, num_encoder_tokens=1500)]
     profile = model(*stack)
     assert run(profile, max_model_len=448).cache.pool.num_groups == 2
     whisper = model(*[FullAttention(num_kv_heads=20, k_dim=64, v_dim=64), stack[2]] * 32)
@@ -378,7 +378,7 @@ def test_packed_latents_are_rules_too() -> None:
     assert [rule(512, 64) for rule in packed.values() if rule] == [656, 352]
 
 
-# --- refusals ----------------------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_knobs_of_other_engines_are_refused() -> None:
         run(DENSE, ubatch_size=512)
 
 
-# --- versions ------------------------------------------------------------------------------------------------------------
+# --- versions ------------------------------------------------------------------------------------------
 
 
 def test_versions_are_ordered_and_candidates_stand_before_their_release() -> None:

@@ -114,8 +114,17 @@ def plan_of(row: Mapping[str, Any], given: Mapping[str, Any], profile: Profile) 
 def _card(row: Mapping[str, Any]) -> str | None:
     """The card's name where its generation decides a default."""
     text = str(row.get("gpu", ""))
-    names = {"3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090", "GB10": "dgx-spark", "PRO 6000": "rtx-pro-6000",
-             "H100": "h100-80gb", "H200": "h200-141gb", "A100 80": "a100-80gb", "A100 40": "a100-40gb"}  # fmt: skip
+    names = {
+        "3090": "rtx-3090",
+        "4090": "rtx-4090",
+        "5090": "rtx-5090",
+        "GB10": "dgx-spark",
+        "PRO 6000": "rtx-pro-6000",
+        "H100": "h100-80gb",
+        "H200": "h200-141gb",
+        "A100 80": "a100-80gb",
+        "A100 40": "a100-40gb",
+    }
     return next((card for word, card in names.items() if word in text), None)
 
 

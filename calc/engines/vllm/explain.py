@@ -45,7 +45,14 @@ def explain_parts(
         "state": " + ".join(state),
         "kv_padding": padding,
     }
-    return tuple((name, line + times if line else "") for name, line in lines.items())
+    return tuple([(name, _times(line, times)) for name, line in lines.items()])
+
+
+def _times(line: str, times: str) -> str:
+    """The line for every sequence; a sum stands in brackets."""
+    if not times or not line:
+        return line
+    return f"({line}){times}" if " + " in line or " - " in line else line + times
 
 
 def _row_line(page: Page, count: int, tokens: int) -> str:

@@ -97,8 +97,9 @@ class VllmLog:
     engine = "vllm"
     marks: tuple[str, ...] = ("vllm", "vLLM", "EngineCore", "KV cache size", "Available KV cache memory")
     keys: tuple[str, ...] = (
-        "Model loading took", "KV cache size:", "KV cache memory", "for KV Cache", "GPU blocks",
-        "cuda blocks", "Maximum concurrency", "max seq len", "maximum model length", "out of memory", "total capacity of", "Graph capturing", "CUDA graph memory",
+        "Model loading took", "KV cache size:", "KV cache memory", "for KV Cache", "GPU blocks", "cuda blocks",
+        "Maximum concurrency", "max seq len", "maximum model length", "out of memory", "total capacity of",
+        "Graph capturing", "CUDA graph memory",
         "total_gpu_memory", "non_torch_memory", "peak activation", "Free memory on device", "attention block size",
         "mamba page size", "padding layers", "Mamba cache", "cache blocks", "LLM engine", "non-default args",
         "server version", "max_num_batched_tokens", "max model len", "synchronous scheduling", "vllm serve",
