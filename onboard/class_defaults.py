@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TextModel:
-    """Where a composite keeps its text model: the key, its model type, and what the class sets when the key is absent."""
+    """Where a composite keeps its text model: the key, its model type, and what stands there when the key is absent."""
 
     key: str
     model_type: str

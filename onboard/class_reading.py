@@ -14,6 +14,9 @@ from onboard.fields import FIELDS, MAX_LENGTH_KEYS
 # The order in which transformers looks for a composite's decoder (PreTrainedConfig.get_text_config).
 TEXT_KEYS = ("decoder", "generator", "text_config", "language_config", "thinker_config", "llm_config")
 
+# Fields whose declared None says something: the class has the mechanism, and it is off unless stated.
+KEPT_NONES = frozenset({"sliding_window"})
+
 
 def wanted_keys() -> frozenset[str]:
     """First parts of every spelling that a rule can ask for."""
@@ -61,7 +64,7 @@ def _declared(cls: Any) -> dict[str, Any]:
         if value is MISSING and item.default_factory is not MISSING:
             value = item.default_factory()
         value = _nested(value)
-        if value is MISSING or value is None or not _plain(value):
+        if value is MISSING or (value is None and item.name not in KEPT_NONES) or not _plain(value):
             continue
         if item.name in wanted:
             found[item.name] = value

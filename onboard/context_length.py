@@ -1,8 +1,7 @@
-"""The longest context a model states, with rope scaling as vLLM 0.33 applies it (`config/model.py`, _get_and_verify_max_len).
+"""The longest context a model states, with rope scaling as vLLM 0.33 applies it.
 
 The smallest stated length counts; `model_max_length` in the config (Command R) replaces it. A window never shortens
-it. A rope `factor` multiplies it, except for kinds whose stated length is already scaled. A tokenizer's length bounds
-it, unless it is the "no limit" sentinel.
+it. A rope `factor` multiplies it, except for kinds whose stated length is already scaled. Source: `config/model.py`, _get_and_verify_max_len.
 """
 
 from __future__ import annotations
@@ -21,15 +20,12 @@ UNSCALED = frozenset(
 LIMIT = 2**40
 
 
-def record_max_model_len(facts: Facts, tokenizer_config: Mapping[str, Any] | None = None) -> None:
+def record_max_model_len(facts: Facts) -> None:
     """Note `max_model_len` as a fact; nothing where no length is stated anywhere.
 
     LongRoPE models also get `original_max_model_len`, which vLLM takes as its default length.
     """
     length, where, origin = _stated(facts)
-    bound = _tokenizer_bound(tokenizer_config)
-    if bound is not None and (length is None or bound < length):
-        length, where, origin = bound, "tokenizer_config.model_max_length", "config"
     if length is None:
         return
     factor, kind = _factor(facts), _kinds(facts)
@@ -60,11 +56,6 @@ def _stated(facts: Facts) -> tuple[int | None, str, str]:
             key = "model_max_length" if "model_max_length" in found else min(found, key=lambda k: found[k])
             return found[key], prefix + key, origin
     return None, "", ""
-
-
-def _tokenizer_bound(tokenizer_config: Mapping[str, Any] | None) -> int | None:
-    value = (tokenizer_config or {}).get("model_max_length")
-    return int(value) if _is_length(value) else None
 
 
 def _is_length(value: Any) -> TypeGuard[float]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onboard.facts import Facts
 from onboard.fields import FIELDS
 
 
 def note_defaults(facts: Facts) -> None:
-    """A caution for every class constant that the layers asked for, and for a window that a null turns off."""
-    for name, found in sorted(facts.used.items()):
-        if found.origin == "class-default" and name in FIELDS:
-            said = f"not stated; {found.where} holds {_short(found.value)}"
-            facts.caution("defaulted-field", FIELDS[name].spellings[0], said)
-    if facts.stated_null("sliding_window") and _class_window(facts.defaults):
-        facts.caution("window-off", "sliding_window", "null turns the class's own window off: no layer slides")
+    """Cautions for what the layers asked for and the file does not say: class constants, nulls, windows left out.
+
+    To be called when the layers are built and before anything else is asked.
+    """
+    for name in sorted(facts.asked & FIELDS.keys()):
+        found, spelling = facts.used.get(name), FIELDS[name].spellings[0]
+        if found is not None and found.origin == "class-default":
+            facts.caution("defaulted-field", spelling, f"not stated; {found.where} holds {_short(found.value)}")
+        if facts.stated_null(name):
+            facts.caution("null-field", spelling, "null: taken as not stated, and no class constant replaces it")
+    if _leaves_window_out(facts):
+        facts.caution("defaulted-field", "sliding_window", f"not stated; {facts.class_name} then lets no layer slide")
 
 
-def _class_window(defaults: Mapping[str, object]) -> bool:
-    return any(defaults.get(spelling) for spelling in FIELDS["sliding_window"].spellings)
+def _leaves_window_out(facts: Facts) -> bool:
+    """Whether the class has a window that is off by default, and the file says nothing of it."""
+    declared = "sliding_window" in facts.defaults and facts.defaults["sliding_window"] is None
+    return declared and "sliding_window" in facts.asked and facts.find("sliding_window") is None
 
 
 def _short(value: object) -> str:

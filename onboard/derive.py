@@ -32,13 +32,10 @@ def derive(
     model_id: str,
     source: SourceRef,
     weights: tuple[WeightVariant, ...] = (),
-    tokenizer_config: Mapping[str, Any] | None = None,
-    side: Mapping[str, Any] | None = None,
 ) -> Profile:
     """Derive a profile from a config mapping. Raises a Refusal that names the field, its value and what to do.
 
-    `tokenizer_config` may bound the context; `side` is hf_quant_config.json. Deterministic, and the order of keys
-    does not matter.
+    Deterministic, and the order of keys does not matter.
     """
     if not isinstance(config, Mapping):
         raise NotAMapping("the top of the config is not a mapping", value=type(config).__name__)
@@ -53,8 +50,8 @@ def derive(
         record_draft(facts)
         for name in SCALARS:
             facts.find(name)
-        record_max_model_len(facts, tokenizer_config)
-        record_quantization(facts, side)
+        record_max_model_len(facts)
+        record_quantization(facts)
         record_serving_facts(facts)
         record_weight_facts(facts)
         weights = weights or weights_by_rule(facts, derived.layers, derived.mtp_layers)
@@ -72,6 +69,7 @@ def _facts(config: Mapping[str, Any], text: TextConfig) -> Facts:
         model_type=text.model_type,
         defaults=text.defaults,
         class_name=text.class_name,
+        known=text.known,
         generates=text.generates,
         unread=UNREAD.get(text.model_type, frozenset()),
     )

@@ -33,6 +33,7 @@ class Facts:
         model_type: str = "",
         defaults: Mapping[str, Any] | None = None,
         class_name: str = "",
+        known: bool = True,
         generates: bool = True,
         unread: frozenset[str] = frozenset(),
     ) -> None:
@@ -41,10 +42,12 @@ class Facts:
         self.prefix = prefix
         self.model_type = model_type
         self.class_name = class_name
+        self.known = known
         self.generates = generates
         self._unread = unread
         self.defaults = defaults or {}
         self.used: dict[str, Sourced] = {}
+        self.asked: set[str] = set()
         self.cautions: list[Caution] = []
         self._layers: dict[int, Mapping[str, Any]] | None = None
 
@@ -52,6 +55,7 @@ class Facts:
 
     def find(self, name: str) -> Sourced | None:
         """The value of `name` with its origin, or None where neither file nor class states it."""
+        self.asked.add(name)
         if name in self.used:
             return self.used[name]
         spec = FIELDS[name]

@@ -50,7 +50,7 @@ FIELDS: dict[str, Field] = {
         "int",
         0,
         per_layer=True,
-    ),  # fmt: skip
+    ),
     "tie_word_embeddings": Field(("tie_word_embeddings", "tie_embedding"), "bool", root=True),
     "dtype": Field(("dtype", "torch_dtype"), "str", root=True),
     "is_encoder_decoder": _flag("is_encoder_decoder"),
@@ -78,7 +78,7 @@ FIELDS: dict[str, Field] = {
         "num_attention_groups",
         "attn_config.kv_n_heads",
         low=0,
-    ),  # fmt: skip
+    ),
     "multi_query_group_num": _count("multi_query_group_num", high=2**20),
     "multi_query": _flag("multi_query"),
     "multi_query_attention": _flag("multi_query_attention"),
@@ -173,7 +173,7 @@ FIELDS: dict[str, Field] = {
             "moe.num_experts_per_tok",
         ),
         "any",
-    ),  # fmt: skip
+    ),
     "moe_intermediate_size": Field(
         ("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"), "any"
     ),
@@ -199,8 +199,17 @@ FIELDS: dict[str, Field] = {
     **TOWER_FIELDS,
 }
 
-# Keys that hold a context length; the smallest stated one bounds the model (vLLM 0.33 config/model_arch.py and model.py).
+# Keys that hold a context length; the smallest stated one bounds the model (vLLM 0.33 config/model_arch.py).
 MAX_LENGTH_KEYS = (
-    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
-    "max_sequence_length", "max_seq_length", "seq_len", "n_ctx", "context_length",
-)  # fmt: skip
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+    "n_ctx",
+    "context_length",
+)

@@ -11,14 +11,12 @@ from onboard.facts import Facts
 _KV_WORDS = {"fp8": "fp8", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "nvfp4": "nvfp4"}
 
 
-def record_quantization(facts: Facts, side: Mapping[str, Any] | None = None) -> None:
-    """Note `quantization` and `kv_cache_scheme`. `side` is hf_quant_config.json, used where the config has no block.
+def record_quantization(facts: Facts) -> None:
+    """Note `quantization` and `kv_cache_scheme`. A block with `quantization` inside is ModelOpt's hf_quant_config.json.
 
     A KV scheme counts as vLLM 0.33 counts it: 8-bit static floats are fp8, 4-bit floats nvfp4; others are left out.
     """
     block, where = facts.get("quantization_config"), facts.path("quantization_config")
-    if not isinstance(block, Mapping):
-        block, where = side, "hf_quant_config.json"
     if not isinstance(block, Mapping):
         return
     inner = block.get("quantization") if isinstance(block.get("quantization"), Mapping) else block
@@ -26,7 +24,7 @@ def record_quantization(facts: Facts, side: Mapping[str, Any] | None = None) -> 
     method = _method(block, inner)
     if method:
         facts.record("quantization", method, where, "config")
-    if not block.get("quant_method") and block is not side:
+    if not block.get("quant_method") and inner is block:
         return  # vLLM picks no method for such a block, and so no KV format
     for holder in (inner, block):
         for key in ("kv_cache_scheme", "kv_cache_quant_algo"):

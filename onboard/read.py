@@ -39,7 +39,6 @@ def read_files(files: RepoFiles, *, gguf: str | None = None, model_id: str | Non
     from onboard.derive import derive
 
     profile = derive(config, model_id=model_id or proposed_id(files.name), source=ref)
-    profile = replace(profile, warnings=(*profile.warnings, *_own_code(config)))
     profile = _with_tokenizer(profile, files)
     profile = _with_weights(profile, files, config)
     return replace(profile, unknowns=unknowns(profile))
@@ -92,16 +91,6 @@ def _config_name(files: RepoFiles) -> str:
     raise ConfigMissing(
         f"{files.name} has neither config.json nor params.json", path="SOURCE", value=files.name, hint=hint
     )
-
-
-def _own_code(config: Mapping[str, Any]) -> tuple[Caution, ...]:
-    """A config class of the repository's own may read the file in its own way; it is never run."""
-    named = config.get("auto_map")
-    if not isinstance(named, Mapping) or "AutoConfig" not in named:
-        return ()
-    where = str(named["AutoConfig"])[:200]
-    message = f"the repository reads its config with code of its own ({where}), which is not run; compare with a boot log"
-    return (Caution("custom-config-class", "auto_map.AutoConfig", message),)
 
 
 def _with_tokenizer(profile: Profile, files: RepoFiles) -> Profile:

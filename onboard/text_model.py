@@ -75,7 +75,21 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
             "the file states no layer count; its geometry is what the class holds by default, not this checkpoint's own"
         )
         cautions.append(Caution("geometry-from-defaults", where, said))
+    cautions.extend(_own_code(config))
+    if known is None:
+        said = f"no class of that name is known ({_short(model_type)}); the fields are read as they stand"
+        cautions.append(Caution("unknown-model-type", f"{prefix}model_type", said))
     return _built(mapping, prefix, model_type, known, initial, cautions, seq2seq)
+
+
+def _own_code(config: Mapping[str, Any]) -> tuple[Caution, ...]:
+    """A config class of the repository's own may read the file in its own way; it is never run."""
+    named = config.get("auto_map")
+    if not isinstance(named, Mapping) or "AutoConfig" not in named:
+        return ()
+    where = str(named["AutoConfig"])[:200]
+    said = f"the repository reads its config with code of its own ({where}), which is not run; compare with a boot log"
+    return (Caution("custom-config-class", "auto_map.AutoConfig", said),)
 
 
 def _built(
@@ -116,7 +130,7 @@ def _states_layers(mapping: Mapping[str, Any]) -> bool:
 
 
 def _nested_type(nested: Mapping[str, Any], spot: Any) -> tuple[str, ClassDefaults | None]:
-    """The nested model's type: its own where a class knows it and the composite leaves it open, else the composite's."""
+    """The nested model's type: its own where a class knows it and the composite leaves it open, else that one's."""
     own = _model_type(nested)
     if spot is not None and spot.fixed:
         return spot.model_type, class_defaults(spot.model_type)

@@ -1,17 +1,14 @@
 """Which tensor-parallel sizes a model can be split into.
 
 Source: vLLM 0.33 `num_heads % tp == 0`, KV heads divide or replicate (`models/llama.py:150-160`), and the MLP's
-column-parallel width must divide. So must the heads and groups of recurrent states (`mamba_utils.py`, `mamba_mixer2.py`).
+column-parallel width must divide. So must the heads and groups of recurrent states (`mamba_utils.py`,
+`mamba_mixer2.py`).
 """
 
 from __future__ import annotations
 
 from onboard.layers import Heads
 from onboard.profile import Profile
-from onboard.states import StateCache
-
-# Counts of a state that an engine divides among cards (vLLM 0.33 model_executor/layers/mamba/mamba_utils.py: divide).
-STATE_COUNTS = ("num_heads", "num_k_heads", "num_v_heads", "inner_dim", "channels")
 from onboard.states import StateCache
 
 MAX_TP = 64
@@ -31,20 +28,8 @@ def tp_problem(profile: Profile, tp: int) -> str | None:
             if isinstance(one, int) and one % tp:
                 return f"{name} {one} is not divisible by {tp}"
     for spec, indices in profile.cache_groups:
-        if isinstance(spec, StateCache):
-            problem = _state_problem(spec, indices[0], tp)
-            if problem:
-                return problem
         if isinstance(spec, Heads) and spec.num_kv_heads % tp and tp % spec.num_kv_heads:
             return f"{spec.num_kv_heads} KV heads (layer {indices[0]}) neither divide by {tp} nor replicate to it"
         if isinstance(spec, StateCache) and (why := spec.undivided(tp)) is not None:
             return f"{why} (layer {indices[0]})"
-    return None
-
-
-def _state_problem(spec: StateCache, layer: int, tp: int) -> str | None:
-    for name in STATE_COUNTS:
-        count = getattr(spec, name, None)
-        if isinstance(count, int) and count % tp:
-            return f"{name} {count} of the state in layer {layer} is not divisible by {tp}"
     return None

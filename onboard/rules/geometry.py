@@ -63,6 +63,8 @@ def _full(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
             shape = shape._replace(k_dim=dim, v_dim=dim)
         if facts.get("num_global_kv_heads") is not None and facts.get("k_eq_v") is not False:
             shape = shape._replace(num_kv_heads=facts.get("num_global_kv_heads"))
+        elif tied:
+            facts.caution("defaulted-field", "num_global_key_value_heads", "not stated; as on the sliding layers")
     return (FullAttention(*shape, k_eq_v=tied),)
 
 

@@ -131,7 +131,10 @@ IMPLIED: Mapping[str, Mapping[str, Any]] = {
     "gemma4_text": _GEMMA_4_GLOBAL,
     "gemma4_unified_text": _GEMMA_4_GLOBAL,
     "diffusion_gemma_text": _GEMMA_4_GLOBAL,
-    "dbrx": {"attn_config": {"kv_n_heads": 1}, "ffn_config": {"moe_num_experts": 4, "moe_top_k": 1, "ffn_hidden_size": 3584}},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 1},
+        "ffn_config": {"moe_num_experts": 4, "moe_top_k": 1, "ffn_hidden_size": 3584},
+    },
     # kwargs.pop("sliding_window_size", 512), the swa_* table and use_sliding_window=True, use_dsa=True
     "dots3_note_text": {
         "sliding_window": 512, "use_sliding_window": True, "use_dsa": True, "swa_kv_lora_rank": 1024,

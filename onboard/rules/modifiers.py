@@ -96,7 +96,7 @@ def _source_layers(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]
 
 
 def _cross_layer_groups(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """`use_cla` with `cla_share_factor` n: in every n layers the first keeps K and V, the others read them (Hunyuan-Large)."""
+    """`use_cla` with `cla_share_factor` n: of every n layers the first keeps K and V, the rest read them (Hunyuan)."""
     if not facts.get("cross_layer_attention"):
         return layers
     size = facts.need("cross_layer_share", "says how many layers share one cache")

@@ -14,7 +14,7 @@ from onboard.rules.counts import layer_count
 from onboard.rules.default_patterns import default_labels
 from onboard.rules.knowledge import LAST_IS_FULL, PATTERNS, RENAMED
 from onboard.rules.labels import CHUNKED, CROSS, FULL, INDEXED, LINEAR, NONE, SLIDING, SPARSE_FULL, SYNONYMS
-from onboard.rules.pattern_kinds import CHUNKED_BY_ROPE, Every, SlidesFrom
+from onboard.rules.pattern_kinds import CHUNKED_BY_ROPE, Always, Every, SlidesFrom
 from onboard.rules.pattern_words import named
 from onboard.rules.recurrent_patterns import LIST_READERS, RECURRENT_READERS, unplaced
 
@@ -33,6 +33,8 @@ def labels(facts: Facts) -> tuple[str, ...]:
                     path=facts.prefix + "layer_types", value=len(answer), hint="one entry a layer",
                 )  # fmt: skip
             return _settled(facts, answer)
+    if not facts.known:
+        facts.caution("defaulted-field", "layer_types", "no field says what each layer is; all taken as full attention")
     return _settled(facts, (FULL,) * count)
 
 
@@ -68,7 +70,7 @@ def _knowledge(facts: Facts, count: int) -> tuple[str, ...] | None:
     """The pattern that the class builds (`knowledge`), with a caution that no per-layer list states it."""
     pattern = PATTERNS.get(facts.model_type)
     answer = None if pattern is None else pattern.labels(facts, count)
-    if answer is not None and len(set(answer)) > 1:
+    if answer is not None and (len(set(answer)) > 1 or isinstance(pattern, Always)):
         facts.caution("defaulted-field", "layer_types", f"not stated; the pattern that {facts.class_name} builds")
     return answer
 
