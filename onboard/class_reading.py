@@ -66,6 +66,8 @@ def _declared(cls: Any) -> dict[str, Any]:
         value = _nested(value)
         if value is MISSING or (value is None and item.name not in KEPT_NONES) or not _plain(value):
             continue
+        if item.name == "is_encoder_decoder" and not value:
+            continue  # every class declares it; false says nothing
         if item.name in wanted:
             found[item.name] = value
         elif aliases.get(item.name) in wanted:

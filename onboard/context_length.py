@@ -1,7 +1,8 @@
 """The longest context a model states, with rope scaling as vLLM 0.33 applies it.
 
 The smallest stated length counts; `model_max_length` in the config (Command R) replaces it. A window never shortens
-it. A rope `factor` multiplies it, except for kinds whose stated length is already scaled. Source: `config/model.py`, _get_and_verify_max_len.
+it. A rope `factor` multiplies it, except for kinds whose stated length is already scaled. Source: `config/model.py`,
+_get_and_verify_max_len.
 """
 
 from __future__ import annotations

@@ -42,9 +42,6 @@ def derive(
     try:
         text = text_config(config)
         facts = _facts(config, text)
-        if not text.model_type:
-            said = "not stated; what only a family's code knows is not applied, nor are its class's constants"
-            facts.caution("no-model-type", "model_type", said)
         derived = derive_layers(facts)
         note_defaults(facts)
         record_draft(facts)

@@ -77,9 +77,17 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
         cautions.append(Caution("geometry-from-defaults", where, said))
     cautions.extend(_own_code(config))
     if known is None:
-        said = f"no class of that name is known ({_short(model_type)}); the fields are read as they stand"
-        cautions.append(Caution("unknown-model-type", f"{prefix}model_type", said))
+        cautions.append(_unknown(prefix, model_type))
     return _built(mapping, prefix, model_type, known, initial, cautions, seq2seq)
+
+
+def _unknown(prefix: str, model_type: str) -> Caution:
+    """What only a family's code knows is not applied, nor are a class's constants."""
+    if not model_type:
+        said = "not stated; what only a family's code knows is not applied, nor are its class's constants"
+        return Caution("no-model-type", f"{prefix}model_type", said)
+    said = f"no class is known for {_short(model_type)}; its fields are read as they stand"
+    return Caution("unknown-model-type", f"{prefix}model_type", said)
 
 
 def _own_code(config: Mapping[str, Any]) -> tuple[Caution, ...]:

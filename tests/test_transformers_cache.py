@@ -31,8 +31,8 @@ WINDOW = {
 }
 CROSS = dict.fromkeys(
     (
-        "blenderbot", "blenderbot-small", "encoder-decoder", "florence2", "marian", "musicgen", "musicgen_melody", "mvp",
-        "pix2struct", "pp_formulanet", "vision-encoder-decoder", "whisper",
+        "blenderbot", "blenderbot-small", "encoder-decoder", "florence2", "marian", "musicgen", "musicgen_melody",
+        "mvp", "pix2struct", "pp_formulanet", "vision-encoder-decoder", "whisper",
     ),
     ALONE,
 ) | {"mllama": "no image was given there, so its cross-attention layers stored nothing"}  # fmt: skip

@@ -24,6 +24,14 @@ FAMILY_LABELS: dict[str, str] = {
     "mimo_v2_flash": SLIDING,  # its published MTP blocks use the window (vLLM 0.25 models/mimo_v2_mtp.py)
 }
 
+# Model types whose checkpoints usually hold draft layers (vLLM 0.33 config/speculative.py): where a file states none,
+# the key may have been lost, and that is said.
+USUALLY_DRAFTING = frozenset({
+    "deepseek_v3", "deepseek_v32", "deepseek_v4", "ernie4_5_moe", "exaone_moe", "glm4_moe", "glm4_moe_lite",
+    "glm4v_moe_text", "glm_moe_dsa", "glm_ocr_text", "kimi_k2", "longcat_flash", "mimo", "mimo_v2_flash", "minimax_m2",
+    "nemotron_h", "qwen3_5_text", "qwen3_5_moe_text", "step3p5",
+})  # fmt: skip
+
 # Draft layers that the checkpoint holds and the config does not mention, by model type.
 UNSTATED_LAYERS: dict[str, int] = {
     "qwen3_next": 1,  # vLLM 0.33 models/qwen3_next_mtp.py: getattr(config, "num_nextn_predict_layers", 1)
@@ -55,6 +63,8 @@ def _count(facts: Facts) -> int:
         facts.caution(
             "defaulted-field", "num_mtp_layers", "mtp_* keys are stated, and no number of draft layers: none here"
         )
+    elif facts.model_type in USUALLY_DRAFTING:
+        facts.caution("defaulted-field", "num_nextn_predict_layers", "not stated; no built-in draft layers are counted")
     unstated = UNSTATED_LAYERS.get(facts.model_type, 0)
     return int(facts.record("num_mtp_layers", unstated, "the checkpoint's own head")) if unstated else 0
 

@@ -50,13 +50,15 @@ class Every(Pattern):
 
     def labels(self, facts: Facts, count: int) -> tuple[str, ...] | None:
         stated = facts.get(self.field) if self.field else None
+        if stated is None and not self.n:
+            return None
         if self._off(facts):
             return (self.full,) * count
         if isinstance(stated, str):
             return lettered(stated, count, facts.path(self.field))
         every = self.n if stated is None else whole(stated, facts.path(self.field), 0, 2**24)
         if not every:
-            return None if stated is None else (self.full,) * count
+            return (self.full,) * count
         return tuple(self._label(i, every, count) for i in range(count))
 
     def _label(self, index: int, every: int, count: int) -> str:
@@ -67,7 +69,7 @@ class Every(Pattern):
     def _off(self, facts: Facts) -> bool:
         if self.switch and facts.get(self.switch) is False:
             return True
-        return self.other == SLIDING and facts.stated_null("sliding_window")
+        return self.other == SLIDING and facts.get("sliding_window") is None and facts.stated_null("sliding_window")
 
 
 @dataclass(frozen=True)
