@@ -32,13 +32,17 @@ def derive(
     model_id: str,
     source: SourceRef,
     weights: tuple[WeightVariant, ...] = (),
+    side: Mapping[str, Any] | None = None,
 ) -> Profile:
     """Derive a profile from a config mapping. Raises a Refusal that names the field, its value and what to do.
 
-    Deterministic, and the order of keys does not matter.
+    `side` is hf_quant_config.json, which stands in where the config has no quantization block. Deterministic, and the
+    order of keys does not matter.
     """
     if not isinstance(config, Mapping):
         raise NotAMapping("the top of the config is not a mapping", value=type(config).__name__)
+    if side and not config.get("quantization_config"):
+        config = {**config, "quantization_config": side}
     try:
         text = text_config(config)
         facts = _facts(config, text)

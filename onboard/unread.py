@@ -43,8 +43,8 @@ HARMLESS = frozenset({
 # Of recurrent, looped and drafting models: kernels, chunking, weight sharing and where residuals come from.
 HARMLESS_RECURRENT = frozenset({
     "chunk_size", "mamba_chunk_size", "use_mamba_kernels", "mamba_dt_rank", "conv_dim_out", "num_mem_blocks",
-    "use_shared_attention_adapter", "num_hash_layers", "attn_res_block_size", "n_layers_per_attn_res_block", "block_size",
-    "max_inference_chunksize", "chunkwise_kernel", "sequence_kernel", "step_kernel", "return_last_states",
+    "use_shared_attention_adapter", "num_hash_layers", "attn_res_block_size", "n_layers_per_attn_res_block",
+    "block_size", "max_inference_chunksize", "chunkwise_kernel", "sequence_kernel", "step_kernel", "return_last_states",
     "number_of_conv_states", "mtp_hidden_states_first", "heads_per_ngram", "decoder_sparse_step", "num_target_layers",
     "index_share_for_mtp_iteration", "rescale_every", "conv_use_xavier_init", "num_ln_in_mlp_layers",
 })  # fmt: skip

@@ -24,7 +24,7 @@ ENCODER_TOKENS = 19
 ALONE = "the decoder ran alone there: no encoder, so no cross-attention"
 GROWING = {"falcon#new_arch": "K and V are broadcast to all query heads before they are cached there"}
 WINDOW = {
-    "mimo_v2_flash#hub_sliding_window_size": "the class adds one to sliding_window_size; vLLM keeps the stated window",
+    "mimo_v2_flash#hub_sliding_window_size": "the class adds one to sliding_window_size; vLLM does not",
     "mimo_v2_flash#swa_dims": "the class reads no swa_* key; published weights and vLLM follow them",
     "xlnet": "segment memory holds mem_len states, not one less",
     "deepseek_v4#compress_ratios": "plain sliding layers are counted with K and V there; they are one tensor",
