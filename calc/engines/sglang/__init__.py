@@ -31,7 +31,7 @@ class Sglang:
         number = parse(version)
         rules = rules_for(number)
         draft = drafting(profile, plan)
-        settings = settle(profile, plan, card, number, rules, draft.algorithm, draft.charged_layers)
+        settings = settle(profile, plan, card, rules, algorithm=draft.algorithm, drafter_layers=draft.charged_layers)
         notes = []
         if rules.first != number:
             text = ".".join(map(str, rules.first))

@@ -235,3 +235,8 @@ def listed(architectures: Iterable[str], table: Iterable[str]) -> bool:
     """Whether any of the model's architectures stands in the table."""
     names = set(table)
     return any(a in names for a in architectures)
+
+
+def speculative_steps(architectures: Iterable[str]) -> tuple[int, int, int]:
+    """Steps, top-k and draft tokens when not given."""
+    return next((SPECULATIVE_STEPS[a] for a in architectures if a in SPECULATIVE_STEPS), (3, 1, 4))
