@@ -51,6 +51,8 @@ def derive(
         record_draft(facts)
         for name in SCALARS:
             facts.find(name)
+        if any(cache.kind == "state" for layer in derived.layers for cache in layer.caches):
+            facts.find("mamba_chunk_size")  # vLLM's state checkpoints lie on its multiples
         record_max_model_len(facts)
         record_quantization(facts)
         record_serving_facts(facts)

@@ -33,6 +33,7 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "mb_per_layer": count("mb_per_layer", high=100_000),
     "global_attn_idx": Field(("global_attn_idx",), "list"),
     "kv_reuse_group": Field(("kv_reuse_group",), "list"),
+    "mamba_chunk_size": count("mamba_chunk_size", "chunk_size", low=0),
     # --- loops ---
     "loop_config": Field(("loop_config",), "dict"),
     "loop_start": count("loop_layer_index_start", high=100_000, low=0),

@@ -63,3 +63,34 @@ def test_refusals_of_the_config_classes_are_ours_too() -> None:
             assert refused[word] in {r.kind for r in prediction.reasons}
             seen.add(word)
     assert seen == set(refused)
+
+
+@needs_shared
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("config", "block", "blocks", "tokens"),
+    [
+        ("nvidia__NVIDIA-Nemotron-Nano-9B-v2", 1408, 94, 324_368),
+        ("ai21labs__Jamba-v0.1", 2048, 128, 327_680),
+        ("tiiuae__Falcon-H1-34B-Instruct", 1280, 205, None),
+    ],
+)
+def test_a_state_for_every_block(config: str, block: int, blocks: int, tokens: int | None) -> None:
+    """0.25.1 with prefix caching on, 40 GiB: mode `all` makes the states grow (vllm_rules_older.md 4)."""
+    from calc.plan import Plan
+    from calc.predict import predict
+
+    plan = Plan(
+        engine="vllm@0.25.1",
+        card="h100-80gb",
+        kv_cache_memory_bytes=40 * 2**30,
+        weights_gb=1,
+        enable_prefix_caching=True,
+    )
+    prediction = predict(profile_of(config), plan)
+    assert prediction.cache.pool.extra["attention_block_size"] == block
+    assert {g.num_blocks_per_request for g in prediction.cache.pool.groups} == {blocks}
+    if tokens is None:
+        assert "memory" in {r.kind for r in prediction.reasons}
+    else:
+        assert prediction.cache.pool.tokens == tokens

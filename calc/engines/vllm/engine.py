@@ -164,7 +164,7 @@ def _build(profile: Profile, resolved: Resolved) -> Layout:
             state_mode=plan.mamba_cache_mode or "none",
             speculative=plan.num_speculative_tokens or 0,
             ssm_dtype=state_dtype(profile, plan.mamba_ssm_cache_dtype, rules),
-            state_chunk=plan.mamba_block_size or (chunk if isinstance(chunk, int) else None),
+            state_chunk=plan.mamba_block_size or (chunk if isinstance(chunk, int) and chunk > 0 else None),
             hybrid_off=plan.disable_hybrid_kv_cache_manager or (chunked and eagle),
         )
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from calc.engines.vllm.layout import Layout
 from calc.engines.vllm.pool import Capacity
 from calc.engines.vllm.shape import Shape, remembered, shape_of
+from calc.engines.vllm.supported import unserved
 from calc.engines.vllm.versions import Rules
 from calc.prediction import Reason, Resolved
 from calc.units import GIB
@@ -21,6 +22,7 @@ def before_loading(profile: Profile, resolved: Resolved) -> tuple[Reason, ...]:
     """What the config classes refuse before a weight is read."""
     plan, shape = resolved.plan, shape_of(profile)
     found = [
+        *remembered(profile, ("unserved", resolved.version), lambda: unserved(profile, resolved.version)),
         *_parallel(profile, resolved, shape),
         *_length(profile, resolved),
         *_batches(resolved),
