@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,14 +23,33 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 
+class Sparse:
+    """A file of `size` bytes that begins with `head` and is zeros from there on, never held in memory."""
+
+    def __init__(self, head: bytes, size: int) -> None:
+        self.head, self.size = head, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self.size)
+        return self.head[start:stop].ljust(stop - start, b"\0") if stop - start < 2**26 else b""
+
+
+def sha1(data: bytes | Sparse) -> Any:
+    return hashlib.sha1(data.head + str(data.size).encode() if isinstance(data, Sparse) else data)
+
+
 @dataclass
 class Repo:
     """Commits in order, each a mapping of file to bytes; `main` is the last."""
 
-    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    commits: dict[str, dict[str, bytes | Sparse]] = field(default_factory=dict)
     refs: dict[str, str] = field(default_factory=dict)
     gated: bool = False
     down: bool = False
+    elsewhere: str = ""  # another host's URL: files are redirected there
     token: str = "hf_right"  # what opens a gated repository
 
     def commit_of(self, revision: str) -> str | None:
@@ -42,6 +62,8 @@ class HubServer:
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
         self.log: list[tuple[str, str, str | None]] = []
+        self.sent = 0
+        self.tokens: list[str | None] = []
         handler = type("Handler", (_Handler,), {"hub": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -55,10 +77,10 @@ class HubServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def repo(self, name: str, files: dict[str, bytes], ref: str = "main") -> str:
+    def repo(self, name: str, files: Mapping[str, bytes | Sparse], ref: str = "main") -> str:
         """Add a commit holding `files` and point `ref` at it; returns the commit's sha."""
         repo = self.repos.setdefault(name, Repo())
-        content = b"".join(k.encode() + hashlib.sha1(v).digest() for k, v in sorted(files.items()))
+        content = b"".join(k.encode() + sha1(v).digest() for k, v in sorted(files.items()))
         commit = hashlib.sha1(f"{name}{len(repo.commits)}".encode() + content).hexdigest()
         repo.commits[commit] = dict(files)
         repo.refs[ref] = commit
@@ -95,6 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bool) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.log.append((self.command, path, self.headers.get("Range")))
+        self.hub.tokens.append(self.headers.get("Authorization"))
         parts = path.strip("/").split("/")
         if parts[:2] == ["api", "models"] and len(parts) >= 4:
             self._api("/".join(parts[2:4]), parts[4:], body)
@@ -131,12 +154,12 @@ class _Handler(BaseHTTPRequestHandler):
             "private": False,
             "gated": "auto" if repo.gated else False,
             "siblings": [
-                {"rfilename": k, "size": len(v), "blobId": hashlib.sha1(v).hexdigest()} for k, v in files.items()
+                {"rfilename": k, "size": len(v), "blobId": sha1(v).hexdigest()} for k, v in files.items()
             ],
         }
         if rest[:1] == ["tree"]:
             answer = [
-                {"type": "file", "path": k, "size": len(v), "oid": hashlib.sha1(v).hexdigest()}
+                {"type": "file", "path": k, "size": len(v), "oid": sha1(v).hexdigest()}
                 for k, v in files.items()
             ]
         self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"}, body)
@@ -152,16 +175,22 @@ class _Handler(BaseHTTPRequestHandler):
         if commit is None:
             self._error(404, "RevisionNotFound", body)
             return
+        if repo.elsewhere:
+            self._send(302, b"", {"Location": f"{repo.elsewhere}{self.path}", "X-Repo-Commit": commit}, body)
+            return
         data = repo.commits[commit].get(file)
         if data is None:
             self._error(404, "EntryNotFound", body, {"X-Repo-Commit": commit})
             return
         headers = {
-            "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
+            "ETag": f'"{sha1(data).hexdigest()}"',
             "X-Repo-Commit": commit,
             "X-Linked-Size": str(len(data)),
             "Accept-Ranges": "bytes",
         }
+        if isinstance(data, Sparse) and body and not self.headers.get("Range"):
+            self._send(413, b"", headers, body)  # nobody may download this whole
+            return
         wanted = self.headers.get("Range")
         if wanted and wanted.startswith("bytes="):
             first, _, last = wanted.removeprefix("bytes=").partition("-")
@@ -186,4 +215,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
+            self.hub.sent += len(data)
             self.wfile.write(data)
