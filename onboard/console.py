@@ -13,6 +13,9 @@ from typing import Any
 import click
 
 from onboard.errors import Refusal
+from onboard.progress import WATCHER
+
+SHORTEST_BAR = 8  # files; fewer are read before a bar would be seen
 
 
 class LazyGroup(click.Group):
@@ -40,6 +43,8 @@ def _run(group: click.Group) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every answer
+    if sys.stderr.isatty():
+        WATCHER.set(_bar)
     try:
         code = group.main(standalone_mode=False)
         sys.stdout.flush()
@@ -81,13 +86,19 @@ def _run(group: click.Group) -> int:
         return 3
 
 
+def _bar(done: int, total: int) -> None:
+    """One line on a terminal while headers are read; it is wiped when the last is there."""
+    if total < SHORTEST_BAR:
+        return
+    filled = 30 * done // total
+    line = f"reading headers [{'#' * filled}{'.' * (30 - filled)}] {done}/{total}"
+    sys.stderr.write("\r" + (line if done < total else " " * len(line) + "\r"))
+    sys.stderr.flush()
+
+
 def wants_json(arguments: list[str]) -> bool:
     """Whether the command line asks for JSON, however far it got."""
-    return (
-        "--json" in arguments
-        or "--format=json" in arguments
-        or ("--format", "json") in pairwise(arguments)
-    )
+    return "--json" in arguments or "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
 
 
 def complain(error: dict[str, Any], as_json: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from onboard import rawjson
 from onboard.errors import Caution, ConfigMissing, MissingShard, WeightsUnknown
 from onboard.profile import Profile, SourceRef
+from onboard.progress import WATCHER
 from onboard.sourced import Sourced
 from onboard.sources.files import RepoFiles
 from onboard.unknowns import unknowns
@@ -119,6 +120,7 @@ def _with_weights(profile: Profile, files: RepoFiles, config: Mapping[str, Any])
             quantization=quantization if isinstance(quantization, Mapping) else None,
             repo=files.name if hub else None,
             revision=files.revision if hub else None,
+            progress=WATCHER.get(),
         )
     except WeightsUnknown:
         return _with_parameters(profile, config)

@@ -88,7 +88,10 @@ def fp8(tensors: Iterable[Stored]) -> list[Stored]:
             made.append(t)
             continue
         rows, columns = t.shape
-        made += [Stored(t.name, "F8_E4M3", t.shape), Stored(t.name + "_scale_inv", "F32", (-(-rows // 128), -(-columns // 128)))]
+        made += [
+            Stored(t.name, "F8_E4M3", t.shape),
+            Stored(t.name + "_scale_inv", "F32", (-(-rows // 128), -(-columns // 128))),
+        ]
     return made
 
 

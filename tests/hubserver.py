@@ -153,15 +153,10 @@ class _Handler(BaseHTTPRequestHandler):
             "sha": commit,
             "private": False,
             "gated": "auto" if repo.gated else False,
-            "siblings": [
-                {"rfilename": k, "size": len(v), "blobId": sha1(v).hexdigest()} for k, v in files.items()
-            ],
+            "siblings": [{"rfilename": k, "size": len(v), "blobId": sha1(v).hexdigest()} for k, v in files.items()],
         }
         if rest[:1] == ["tree"]:
-            answer = [
-                {"type": "file", "path": k, "size": len(v), "oid": sha1(v).hexdigest()}
-                for k, v in files.items()
-            ]
+            answer = [{"type": "file", "path": k, "size": len(v), "oid": sha1(v).hexdigest()} for k, v in files.items()]
         self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"}, body)
 
     def _resolve(self, name: str, revision: str, file: str, body: bool) -> None:
@@ -176,7 +171,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404, "RevisionNotFound", body)
             return
         if repo.elsewhere:
-            self._send(302, b"", {"Location": f"{repo.elsewhere}{self.path}", "X-Repo-Commit": commit}, body)
+            linked = repo.commits[commit].get(file, b"")
+            headers = {"X-Linked-ETag": f'"{sha1(linked).hexdigest()}"', "X-Linked-Size": str(len(linked))}
+            place = {"Location": f"{repo.elsewhere}{self.path}", "X-Repo-Commit": commit}
+            self._send(302, b"", {**place, **headers}, body)
             return
         data = repo.commits[commit].get(file)
         if data is None:

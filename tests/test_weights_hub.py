@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import checkpoints as c
+import pytest
 from commands import ROOT
 from hubserver import HubServer, Sparse
 
@@ -115,7 +114,7 @@ from onboard.errors import Refusal
 from onboard.read import read_source
 import huggingface_hub
 for repo in sys.argv[1:]:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         profile = read_source(repo)
         first = profile.weights[0]
@@ -125,7 +124,7 @@ for repo in sys.argv[1:]:
                   "warnings": [w.message for w in profile.warnings if w.kind == "weights-choice"]}
     except Refusal as error:
         answer = {"refused": error.kind, "message": error.message, "code": error.exit_code}
-    print(json.dumps({**answer, "seconds": time.perf_counter() - start}))
+    print(json.dumps({**answer, "seconds": time.process_time() - start}))
 """
 
 
@@ -177,8 +176,8 @@ def test_three_hundred_shards(tmp_path: Path) -> None:
         assert got["bytes"] == c.total(tensors)
         ranged = [path for method, path, wanted in hub.log if method == "GET" and wanted]
         assert len(ranged) < 600
-        assert hub.sent < 12 * 10**6
-    assert got["seconds"] < 10  # three, on a machine with nothing else to do; this one shares two cores
+        assert hub.sent < 6 * 10**6
+    assert got["seconds"] < 3  # of this process's own work, imports included
 
 
 def test_missing_shards_both_ways(tmp_path: Path) -> None:
@@ -196,7 +195,9 @@ def test_missing_shards_both_ways(tmp_path: Path) -> None:
 
 def test_shapes_that_contradict_the_config(tmp_path: Path) -> None:
     with HubServer() as hub:
-        hub.repo("org/other", {"config.json": json.dumps({**LLAMA, "num_hidden_layers": 40}).encode(), **c.sharded(DENSE, 2)})
+        hub.repo(
+            "org/other", {"config.json": json.dumps({**LLAMA, "num_hidden_layers": 40}).encode(), **c.sharded(DENSE, 2)}
+        )
         (got,) = read(hub, tmp_path, "org/other")
     assert got["refused"] == "WeightsDisagree" and "32 layers" in got["message"]
 
@@ -218,4 +219,4 @@ def test_a_redirect_keeps_the_token_at_home(tmp_path: Path) -> None:
         (got,) = read(home, tmp_path, "org/moved", token="hf_right")
         assert any(home.tokens)
         assert not any(elsewhere.tokens)
-    assert got.get("bytes") == c.total(DENSE) or got.get("code") in (3, 4), got
+    assert got.get("bytes") == c.total(DENSE), got

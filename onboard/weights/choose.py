@@ -208,9 +208,10 @@ def read_index(path: str, size: int, read_text: Callable[[str], str]) -> Index:
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if isinstance(total, float) and total.is_integer():
         total = int(total)
+    places = {f: _inside(path, f) for f in set(weight_map.values())}
     return Index(
         path=path,
-        weight_map={n: _inside(path, f) for n, f in weight_map.items()},
+        weight_map={n: places[f] for n, f in weight_map.items()},
         total_size=total if type(total) is int and 0 < total < 2**60 else None,
     )
 

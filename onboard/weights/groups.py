@@ -73,7 +73,7 @@ def group_tensors(tensors: Iterable[Tensor], geometry: Geometry) -> tuple[Tensor
     for module, where, parts in placed:
         _check_kv(module, where, parts, geometry)
         size = sum(t.num_bytes for t in parts.values())
-        elements = sum(unpacked_elements(t, bits, parts) for t in parts.values())
+        elements = sum(unpacked_elements(t, s, bits, parts) for s, t in parts.items())
         for kind, units, num_bytes, num_elements in _shares(module, where, parts, geometry, own_v, size, elements):
             key = (f"{where.part}.{kind}" if where.part else kind, units, where.layer)
             sums.setdefault(key, Counter()).update(bytes=num_bytes, elements=num_elements)
@@ -112,7 +112,7 @@ def _shares(
 ) -> list[tuple[str, int, int, int]]:
     """(kind, units, bytes, elements) of one module; a fused QKV matrix is split by its heads."""
     kind = where.kind
-    shape = next((t.shape for t in parts.values() if not is_aux(t.name)), ())
+    shape = next((t.shape for s, t in parts.items() if not is_aux(s)), ())
     if where.part in ("vision", "audio", "talker"):
         return [("attention" if kind in ("qkv", "kv_proj", "kv_tied") else kind, 0, size, elements)]
     if kind == "embedding":

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
+from onboard.weights.quant import AUX, PACKED, PLAIN
+
+DIGITS = re.compile(r"(?<=\.)\d+(?=\.|$)")
 LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks?|layer|encoder_layers)\.(\d{1,5})(?:\.|$)")
 
 PARTS: tuple[tuple[str, str], ...] = (  # pattern anywhere in the name -> part
@@ -66,22 +70,27 @@ class Place:
 
 def place(module: str, suffix: str, num_layers: int | None) -> Place:
     """The place of a module's tensor. A layer at or beyond `num_layers` of the stack is the draft head's."""
-    part = next((p for pattern, p in PARTS if re.search(pattern, module + ".")), "")
     found = LAYER.search(module)
     layer = int(found[1]) if found else -1
+    part, kind = _sort(DIGITS.sub("0", module), suffix)
     if not part and num_layers is not None and layer >= num_layers:
         part = "mtp"
+    return Place(part, kind, layer)
+
+
+@lru_cache(maxsize=4096)
+def _sort(module: str, suffix: str) -> tuple[str, str]:
+    """Part and kind of a module, its numbers all made 0: layers and experts of a model share their names."""
+    part = next((p for pattern, p in PARTS if re.search(pattern, module + ".")), "")
     if suffix == "bias" and not part and module.endswith((".gate", ".router")):
-        return Place(part, "router", layer)
-    name = module if suffix in ("weight", "bias", "") or not _bare(suffix) else f"{module}.{suffix}"
+        return part, "router"
+    name = f"{module}.{suffix}" if _bare(suffix) else module
     kind = next((k for pattern, k in KINDS if re.search(pattern, name)), "other")
     if part in ("vision", "audio") and kind in ("embedding", "lm_head", "router", "experts"):
         kind = "other"
-    return Place(part, kind, layer)
+    return part, kind
 
 
 def _bare(suffix: str) -> bool:
     """A parameter that hangs on its module without `.weight` (A_log, dt_bias, gate_up_proj, position_embedding)."""
-    from onboard.weights.quant import AUX, PACKED
-
-    return suffix not in AUX and suffix not in PACKED and suffix not in ("blocks", "scales", "scale", "packed")
+    return not (suffix in PLAIN or suffix in AUX or suffix in PACKED or suffix in ("", "scales", "scale", "packed"))

@@ -12,14 +12,15 @@ from typing import Any
 from onboard.weights.safetensors_header import Tensor
 
 # Suffix of a stored tensor -> what it is: "packed" weights, or "aux" (scales, zeros, ranges: no parameters).
-PACKED = ("qweight", "weight_packed", "blocks")
-AUX = (
+PLAIN = frozenset({"weight", "bias"})
+PACKED = frozenset({"qweight", "weight_packed", "blocks"})
+AUX = frozenset({
     "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale",
     "input_scale", "input_global_scale", "weight_zero_point", "input_zero_point", "weight_shape", "weight_g_idx",
     "k_scale", "v_scale", "q_scale", "kv_scale", "output_scale", "absmax", "quant_map", "nested_absmax",
     "nested_quant_map", "bitsandbytes__nf4", "bitsandbytes__fp4", "SCB", "scale", "scale_inv",
     "input_min", "input_max", "output_min", "output_max", "pre_quant_scale", "weight_scale_inv_2", "perm",
-)  # fmt: skip
+})  # fmt: skip
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -28,6 +29,8 @@ def split_name(name: str) -> tuple[str, str]:
     bitsandbytes writes `a.b.weight.absmax` and `a.b.weight.quant_state.bitsandbytes__nf4` beside `a.b.weight`.
     """
     stem, _, last = name.rpartition(".")
+    if last in PLAIN:
+        return stem, last
     for tail in ("_blocks", "_scales", "_scale_inv", "_scale_2", "_scale", "_scale_inverse", "_packed"):
         if last.endswith(tail) and last not in AUX and last not in PACKED:
             return (f"{stem}.{last.removesuffix(tail)}" if stem else last.removesuffix(tail)), tail[1:]
@@ -37,20 +40,20 @@ def split_name(name: str) -> tuple[str, str]:
     return stem, last
 
 
-def is_aux(name: str) -> bool:
-    """Whether the tensor only describes how others are packed."""
-    suffix = split_name(name)[1]
+def is_aux(suffix: str) -> bool:
+    """Whether tensors of that suffix only describe how others are packed."""
     return suffix in AUX or suffix in ("scale_inverse", "input_scale")
 
 
-def unpacked_elements(tensor: Tensor, bits: int | None, siblings: Mapping[str, Tensor]) -> int:
+def unpacked_elements(tensor: Tensor, suffix: str, bits: int | None, siblings: Mapping[str, Tensor]) -> int:
     """Weights that a stored tensor holds: 32/bits in an int32, two in a byte of 4-bit floats, none in scales.
 
     `siblings` are the tensors of the same module by suffix; `bits` is the config's word, used where an int32 holds
     the weights and nothing beside it tells how many.
     """
-    _, suffix = split_name(tensor.name)
-    if is_aux(tensor.name):
+    if suffix in PLAIN and tensor.dtype not in ("U8", "I8"):
+        return tensor.elements
+    if is_aux(suffix):
         return 0
     if suffix == "blocks":  # MXFP4: bytes of two weights
         return tensor.elements * 2
