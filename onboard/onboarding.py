@@ -88,13 +88,13 @@ def write(profile: Profile, catalog: str | None = None) -> Added:
     data = {**to_data(profile), "status": _status(profile, catalog)}
     old_text = read_text(path) if path.is_file() else None
     if old_text is None:
-        write_atomic(path, render(data))
+        write_atomic(path, _verified(render(data), profile))
         return Added(profile, path, True, (), (), override_path)
     old = _readable(old_text, path)
     moved, notes = proposals(hand_written(old), profile, path)
     if notes or old.get("notes"):
         data["notes"] = [*_notes(old), *(n for n in notes if n not in _notes(old))]
-    text = rewrite(old_text, data)
+    text = _verified(rewrite(old_text, data), profile)
     if moved:
         from onboard.override_text import append
 
@@ -102,6 +102,13 @@ def write(profile: Profile, catalog: str | None = None) -> Added:
     if text != old_text:
         write_atomic(path, text)
     return Added(profile, path, False, changes(old, data), moved, override_path)
+
+
+def _verified(text: str, profile: Profile) -> str:
+    """`text`, having been read back. Raises BadProfile where it does not say what the profile says."""
+    if to_data(from_data(load_text(text, profile.id))) != to_data(profile):
+        raise BadProfile("the profile does not survive being written; nothing was written", path=profile.id)
+    return text
 
 
 def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[Change, ...]]:

@@ -54,7 +54,7 @@ def _ordered(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tree(data: Mapping[str, Any]) -> Any:
-    from onboard.yamlio import block_map, block_seq, flow
+    from onboard.yamlio import block_map, block_seq, flow, scalar
 
     def build(value: Any, depth: int, limit: int) -> Any:
         if isinstance(value, Mapping):
@@ -62,7 +62,7 @@ def _tree(data: Mapping[str, Any]) -> Any:
         elif isinstance(value, (list, tuple)):
             made = block_seq([build(v, depth + 1, limit) for v in value])
         else:
-            return value
+            return scalar(value)
         plain_list = isinstance(value, (list, tuple)) and not any(isinstance(v, (Mapping, list, tuple)) for v in value)
         return flow(made) if not value or depth >= limit or plain_list else made
 

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from onboard.errors import BadYaml, DuplicateKey, NotWritable, TooLarge
 
 MAX_BYTES = 4 * 2**20
 _CACHE_VERSION = "1"
+_SIMPLE = re.compile(r"[A-Za-z0-9_(./~+<=^](?: ?[!-~])*")  # single spaces inside, no leading indicator, ASCII
 
 
 def load_text(text: str, name: str, *, allow_aliases: bool = False) -> Any:
@@ -120,6 +122,15 @@ def flow(node: Any) -> Any:
     return node
 
 
+def scalar(value: Any) -> Any:
+    """A scalar as it is written: text that a fold or an indicator could spoil goes in double quotes, on one line."""
+    if isinstance(value, str) and value and not _SIMPLE.fullmatch(value):
+        from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+        return DoubleQuotedScalarString(value)
+    return value
+
+
 def scan_comments(text: str) -> list[str]:
     """Every comment of a YAML text, without the schema line, in order."""
     found: list[str] = []
@@ -145,8 +156,16 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _round_trip() -> Any:
     from ruamel.yaml import YAML
+    from ruamel.yaml.emitter import Emitter
+
+    class OneLineQuotes(Emitter):
+        """Double-quoted text is not folded: the library's folds lose spaces beside unusual characters."""
+
+        def write_double_quoted(self, text: str, split: bool = True) -> None:
+            super().write_double_quoted(text, split=False)
 
     yaml = YAML(typ="rt", pure=True)
+    yaml.Emitter = OneLineQuotes
     yaml.width = 136
     yaml.preserve_quotes = True
     yaml.indent(mapping=2, sequence=2, offset=0)
