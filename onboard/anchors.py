@@ -19,13 +19,18 @@ def anchor_files(catalog: str | None = None) -> list[Path]:
     return found
 
 
-def count_anchors(catalog: str | None = None) -> dict[str, int]:
-    """Anchors by the model they name. A file that cannot be read counts for nothing (`onboard check` reports it)."""
-    from onboard.yamlio import load_cached
+def count_anchors(catalog: str | None = None, profile: Profile | None = None) -> dict[str, int]:
+    """Anchors by the model they name; with a profile, only files that mention it are parsed.
+
+    A file that cannot be read counts for nothing (`onboard check` reports it).
+    """
+    from onboard.yamlio import load_cached, read_text
 
     counts: dict[str, int] = {}
     for path in anchor_files(catalog):
         try:
+            if profile is not None and not any(n in read_text(path) for n in (profile.id, profile.source.name)):
+                continue
             data = load_cached(path)
         except Refusal:
             continue

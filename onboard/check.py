@@ -41,6 +41,9 @@ class Problem:
 def check(model_ids: tuple[str, ...] = (), catalog: str | None = None) -> tuple[list[str], list[Problem]]:
     """The ids that were checked, and every problem. Without ids: the whole catalogue, orphans and anchors too."""
     wanted = list(dict.fromkeys(model_ids)) or catalogue.ids(catalog)
+    for model_id in wanted:
+        if catalogue.find(model_id, catalog) is None:
+            raise catalogue.unknown_id(model_id, catalog)
     counts = count_anchors(catalog)
     problems: list[Problem] = []
     for model_id in wanted:
@@ -54,7 +57,7 @@ def check(model_ids: tuple[str, ...] = (), catalog: str | None = None) -> tuple[
 def _model(model_id: str, counts: dict[str, int], catalog: str | None) -> Iterator[Problem]:
     path = catalogue.find(model_id, catalog)
     if path is None:
-        raise catalogue.unknown_id(model_id, catalog)
+        return
     file = f"profiles/{path.name}"
     try:
         profile = catalogue.read_profile(path)

@@ -46,7 +46,7 @@ def _run(group: click.Group) -> int:
     if sys.stderr.isatty():
         WATCHER.set(_bar)
     try:
-        code = group.main(standalone_mode=False)
+        code = group.main(prog_name=group.name, standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except Refusal as refusal:

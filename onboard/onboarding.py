@@ -156,7 +156,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...
 
 
 def _status(profile: Profile, catalog: str | None) -> dict[str, Any]:
-    return status_of(profile, anchors_of(profile, count_anchors(catalog))).to_json()
+    return status_of(profile, anchors_of(profile, count_anchors(catalog, profile))).to_json()
 
 
 def _readable(text: str, path: Path) -> dict[str, Any]:

@@ -36,9 +36,8 @@ def load_text(text: str, name: str, *, allow_aliases: bool = False) -> Any:
     from ruamel.yaml.events import AliasEvent
 
     try:
-        for event in YAML(typ="safe", pure=True).parse(text):
-            if allow_aliases:
-                break
+        may_alias = not allow_aliases and ("&" in text or "*" in text)
+        for event in YAML(typ="safe", pure=True).parse(text) if may_alias else ():
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                 raise BadYaml(
                     f"{name} uses anchors or aliases, which are not read", path=name, hint="write the value out"

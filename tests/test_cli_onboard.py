@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from commands import ROOT, run
+from commands import ROOT, call, run
 from shared import SHARED, needs_shared
 
 CONFIG: dict[str, Any] = {
@@ -137,7 +137,7 @@ BAD: dict[str, tuple[str | bytes | None, dict[str, Any], str, str]] = {
 def test_a_bad_config_is_one_paragraph_and_exit_3(name: str, tmp_path: Path) -> None:
     text, changes, kind, says = BAD[name]
     source = str(model(tmp_path, text, **changes))
-    done = run("add", source, cwd=tmp_path)
+    done = call("add", source, cwd=tmp_path)
     assert done.code == 3
     assert done.out == ""
     assert done.err.startswith(f"{kind}: ")
@@ -145,7 +145,7 @@ def test_a_bad_config_is_one_paragraph_and_exit_3(name: str, tmp_path: Path) -> 
     assert 1 <= len(done.err.splitlines()) <= 3
     assert "\x1b" not in done.err
     assert not (tmp_path / "profiles").exists()
-    as_json = run("inspect", source, "--json", cwd=tmp_path)
+    as_json = call("inspect", source, "--json", cwd=tmp_path)
     assert as_json.code == 3
     assert set(as_json.json["error"]) == {"kind", "path", "value", "message", "hint"}
     assert as_json.json["error"]["kind"] == kind
@@ -194,11 +194,11 @@ def test_bad_usage(arguments: list[str], code: int, says: str, tmp_path: Path) -
         arguments = [
             a.replace("\x00", "\udcff") for a in arguments
         ]  # a process cannot be given a NUL; bad UTF-8 it can
-    done = run(*arguments, cwd=tmp_path)
+    done = call(*arguments, cwd=tmp_path)
     assert done.code == code, done.err
     assert says in done.err
     if arguments and code != 2:
-        in_json = run(*arguments, "--json", cwd=tmp_path)
+        in_json = call(*arguments, "--json", cwd=tmp_path)
         assert in_json.code == code
         assert set(in_json.json) == {"error"}
 
@@ -226,14 +226,14 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_of_the_catalogue_is_named(name: str, tmp_path: Path) -> None:
-    assert run("add", str(model(tmp_path)), "--id", "x", cwd=tmp_path).code == 0
+    assert call("add", str(model(tmp_path)), "--id", "x", cwd=tmp_path).code == 0
     (tmp_path / "overrides").mkdir()
     place, text, kind = BAD_FILES[name]
     text = text or (tmp_path / "profiles" / "x.yaml").read_text().replace("id: x\n", "id: z\n")
     (tmp_path / place).write_text(text)
-    done = run("inspect", "x", "--json", cwd=tmp_path)
+    done = call("inspect", "x", "--json", cwd=tmp_path)
     assert (done.code, done.json["error"]["kind"]) == (3, kind)
-    checked = run("check", "x", "--json", cwd=tmp_path)
+    checked = call("check", "x", "--json", cwd=tmp_path)
     assert checked.code == 1
     assert kind in {p["kind"] for p in checked.json["problems"]} | (
         {"BadOverride"} if "conflict" in checked.out else set()
@@ -264,7 +264,7 @@ def test_every_command_has_help(tmp_path: Path) -> None:
     from onboard.cli import COMMANDS
 
     for name in COMMANDS:
-        done = run(name, "--help", cwd=tmp_path)
+        done = call(name, "--help", cwd=tmp_path)
         assert done.code == 0
         assert "Usage: onboard" in done.out
 
@@ -280,7 +280,7 @@ def test_the_specifications_models(tmp_path: Path) -> None:
     }
     for folder, (model_id, growing, kinds, state) in expected.items():
         for source in (str(SHARED / "corpus" / folder), model_id):
-            shown = run("inspect", source, "--json", cwd=tmp_path).json
+            shown = call("inspect", source, "--json", cwd=tmp_path).json
             assert shown["cache"]["growing_elements_per_token"] == growing
             assert {k: n for k, n in shown["num_layers"].items() if n and k != "total"} == kinds
             if state is not None:

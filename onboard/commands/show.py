@@ -20,7 +20,7 @@ def command(model_id: str, as_json: bool, catalog: str | None) -> None:
     from onboard.status import status_of
 
     loaded = catalogue.load(model_id, catalog)
-    status = status_of(loaded.generated, anchors_of(loaded.generated, count_anchors(catalog)))
+    status = status_of(loaded.generated, anchors_of(loaded.generated, count_anchors(catalog, loaded.generated)))
     if as_json:
         from onboard.profile_yaml import to_data
 
