@@ -8,7 +8,11 @@ from typing import Any
 
 from calc.bootlog import BootReport
 from calc.bootlog_lines import LogFacts, Printed
-from calc.cards import GIB
+from calc.cards import GIB, card_of, load_card
+from calc.engines import engine_of
+from calc.estimates.setup import geometry_of, link_of
+from calc.plan import Plan
+from onboard.anchor_checks import NEEDED
 from onboard.anchor_file import append_anchor
 from onboard.catalog_paths import user_catalog
 from onboard.errors import BadAnchor
@@ -16,11 +20,11 @@ from onboard.profile import Profile
 
 #: A printed quantity -> the anchor's word for it, and the bytes of its unit.
 PRINTED: dict[str, tuple[str, int]] = {
-    "weights": ("load_gib", GIB),
+    "weights": ("weights_gib", GIB),
     "kv_available": ("available_gib", GIB),
     "kv_needed": ("needed_gib", GIB),
     "card_total": ("total_gib", GIB),
-    "activation": ("activation_gib", GIB),
+    "activation": ("activation_peak_gib", GIB),
     "runtime": ("non_torch_gib", GIB),
     "cuda_graphs": ("graph_estimate_gib", GIB),
     "cuda_graphs_taken": ("graph_gib", GIB),
@@ -73,5 +77,21 @@ def _anchor(profile: Profile, report: BootReport, facts: LogFacts, printed: dict
         anchor["version"] = numeric
         anchor["version_text"] = version
     if plan.card:
-        anchor["card"] = plan.card
-    return anchor
+        card = load_card(plan.card)
+        anchor |= {"card": plan.card, "link": link_of(card.kind, card.nvlink, card.product)}
+    if report.engine == "vllm" and profile.fact("vocab_size") and profile.fact("hidden_size"):
+        anchor["geometry"] = geometry_of(profile)
+    return anchor | {"how": _fill_defaults(profile, plan, report.engine, flags)}
+
+
+def _fill_defaults(profile: Profile, plan: Plan, engine: str, flags: dict[str, Any]) -> dict[str, str]:
+    """Fill flags that the rules read and the log does not print with that version's defaults, and say so of each."""
+    missing = [name for name in NEEDED.get(engine, ()) if name not in flags]
+    how = dict.fromkeys(missing, "not printed")
+    if missing and (plan.card or plan.vram_gib):
+        rules, version = engine_of(plan.engine)
+        filled = rules.resolve(profile, plan, card_of(plan.card, plan.vram_gib), version).plan
+        for name in missing:
+            if getattr(filled, name, None) is not None:
+                flags[name], how[name] = getattr(filled, name), "defaulted"
+    return how

@@ -299,6 +299,8 @@ CONFIG = {
 
 
 def test_the_command_prints_json_and_saves_an_anchor(tmp_path: Path) -> None:
+    from calc.anchors import setup_from
+    from onboard.anchor_checks import check_anchor
     from onboard.anchor_file import read_anchors
 
     config, log = tmp_path / "config.json", tmp_path / "boot.log"
@@ -313,6 +315,7 @@ def test_the_command_prints_json_and_saves_an_anchor(tmp_path: Path) -> None:
     saved = next((tmp_path / "calibration" / "vllm").glob("*.yaml"))
     (anchor,) = read_anchors(saved)
     assert anchor.printed["kv_tokens"] == tokens["printed"] and anchor.flags["max_model_len"] == 65536
+    assert check_anchor(anchor) == () and setup_from(anchor) is not None
 
 
 def test_the_command_prints_text(tmp_path: Path) -> None:

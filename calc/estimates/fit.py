@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from onboard.catalog_paths import shipped, user_catalog
+from onboard.errors import BadAnchor
+from onboard.yamlio import read_text
 
 GIB = 2**30
 MIN_ANCHORS = 4  # the specification's rule: fewer measured boots are "calibration pending"
@@ -52,15 +54,14 @@ class Fit:
 @lru_cache(maxsize=4)
 def load_fit(path: Path | None = None) -> Fit:
     """The user's fit where there is one, else the shipped one, else the priors."""
-    user = user_catalog()
-    places = (
-        [path]
-        if path
-        else ([user / "calibration" / "fit.json"] if user else []) + [shipped("calibration") / "fit.json"]
-    )
+    places = [path] if path else [user_catalog() / "calibration" / "fit.json", shipped("calibration") / "fit.json"]
     for place in places:
         if place.is_file():
-            return fit_from(json.loads(place.read_text(encoding="utf-8")))
+            try:
+                return fit_from(json.loads(read_text(place)))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                hint = "remove it, or write it again with `calc calibration --fit`"
+                raise BadAnchor(f"{place} is not a fit", path=str(place), hint=hint) from None
     return Fit(constants=PRIORS)
 
 
@@ -110,6 +111,5 @@ def fit_text(fit: Fit) -> str:
 
 
 def fit_path(catalog: str | None = None) -> Path:
-    """Where a new fit is written: the user's catalogue where there is one, else beside the shipped anchors."""
-    user = user_catalog(catalog)
-    return (user / "calibration" if user else shipped("calibration")) / "fit.json"
+    """Where a new fit is written: the user's catalogue (in a checkout without one: the shipped file)."""
+    return user_catalog(catalog) / "calibration" / "fit.json"

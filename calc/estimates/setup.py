@@ -80,25 +80,14 @@ class Setup:
 def setup_of(profile: Profile, resolved: Resolved) -> Setup:
     """The setup of a resolved plan. Raises FieldMissing where the model states no width that a rule needs."""
     plan = resolved.plan
-    kinds = {cache.kind for cache, _ in profile.cache_groups}
+    geometry = geometry_of(profile)
     return Setup(
         engine=resolved.engine,
         version=resolved.version,
-        hidden=int(profile.require("hidden_size")),
-        vocab=int(profile.require("vocab_size")),
-        layers=len(profile.layers),
-        intermediate=_widest(profile.fact("intermediate_size")) or 4 * int(profile.require("hidden_size")),
-        gated=not is_ungated(profile.architectures),
-        experts=_widest(profile.fact("num_experts")),
-        topk=_widest(profile.fact("num_experts_per_token")),
-        moe_intermediate=_moe_width(profile),
-        latent="latent" in kinds,
-        sparse=bool(kinds & {"indexer", "compressed"}),
-        delta=_state_heads(profile),
-        states="state" in kinds,
+        **geometry_fields(geometry),
         quantization=_quantization(profile, plan.weights),
-        encoder="" if plan.language_model_only else encoder_family(profile),
-        pooling=is_pooling(profile.architectures),
+        encoder="" if plan.language_model_only else geometry["encoder"],
+        pooling=geometry["pooling"],
         tp=plan.tensor_parallel_size,
         pp=plan.pipeline_parallel_size,
         max_num_seqs=plan.max_num_seqs or 1,
@@ -124,6 +113,28 @@ def link_of(kind: str, nvlink: bool, product: str = "") -> str:
     if product.startswith(("AMD", "Radeon")):
         return "rocm"
     return "nvlink" if nvlink else "pcie"
+
+
+def geometry_of(profile: Profile) -> dict[str, Any]:
+    """The widths of a model as anchors state them. Raises FieldMissing for one that every rule needs."""
+    kinds = {cache.kind for cache, _ in profile.cache_groups}
+    hidden = int(profile.require("hidden_size"))
+    return {
+        "hidden": hidden,
+        "vocab": int(profile.require("vocab_size")),
+        "layers": len(profile.layers),
+        "intermediate": _widest(profile.fact("intermediate_size")) or 4 * hidden,
+        "gated": not is_ungated(profile.architectures),
+        "experts": _widest(profile.fact("num_experts")),
+        "topk": _widest(profile.fact("num_experts_per_token")),
+        "moe_intermediate": _moe_width(profile),
+        "latent": "latent" in kinds,
+        "sparse": bool(kinds & {"indexer", "compressed"}),
+        "states": "state" in kinds,
+        "delta": list(_state_heads(profile)),
+        "encoder": encoder_family(profile),
+        "pooling": is_pooling(profile.architectures),
+    }
 
 
 def geometry_fields(geometry: Mapping[str, Any]) -> dict[str, Any]:
