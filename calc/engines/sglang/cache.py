@@ -17,7 +17,7 @@ from onboard.profile import Profile
 def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePlan:
     """SGLang's pools. One request longer than the pool does not stop a start: it is refused when it comes."""
     settings, rules = Settings.of(resolved.derived), rules_for(resolved.version)
-    if is_compressed(profile.layers):
+    if is_compressed(profile):
         from calc.engines.sglang.compressed_plan import compressed_plan
 
         return compressed_plan(profile, resolved, settings, pool_bytes)

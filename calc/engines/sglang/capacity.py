@@ -8,7 +8,7 @@ from calc.cards import Card
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.defaults import Load, decode_graph_sizes, prefill_graph_sizes, static_fraction, tier
 from calc.engines.sglang.features import card_memory_mib
-from calc.engines.sglang.layout import is_compressed, is_latent
+from calc.engines.sglang.layout import holds, is_compressed, is_latent
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
 from onboard.profile import Profile
@@ -41,7 +41,7 @@ def capacity(
         tp=plan.tensor_parallel_size,
         pp=plan.pipeline_parallel_size,
         dp_attention=plan.data_parallel_size,
-        latent=is_latent(profile.layers),
+        latent=is_latent(profile),
         decode_graph=not plan.enforce_eager,
         prefill_graph=captured,
         chunk=chunk,
@@ -63,10 +63,10 @@ def capacity(
 
 def _prefill_graph(profile: Profile, plan: Plan, multimodal: bool) -> bool:
     """Whether prefill is captured (arg_groups/cuda_graph_hook.py disable_breakable_cudagraph_if_incompatible)."""
-    if plan.enforce_eager or plan.pipeline_parallel_size > 1 or is_compressed(profile.layers):
+    if plan.enforce_eager or plan.pipeline_parallel_size > 1 or is_compressed(profile):
         return False
     supported = knowledge.listed(profile.architectures, knowledge.PREFILL_GRAPH_WITH_TOWERS)
-    if any(isinstance(c, KimiDelta) for x in profile.layers for c in x.caches):
+    if holds(profile, KimiDelta):
         return False
     return supported or not multimodal
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from calc.cards import Card
 from calc.engines.sglang import compressed, knowledge
-from calc.engines.sglang.layout import has_indexer, is_compressed, is_latent
+from calc.engines.sglang.layout import WINDOWS, has_indexer, holds, is_compressed, is_latent
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
-from onboard.layers import Heads, LatentAttention
+from onboard.layers import Heads
 from onboard.profile import Profile
 from onboard.states import StateCache
 
@@ -38,33 +38,30 @@ def is_multimodal(profile: Profile) -> bool:
 
 def page_size(profile: Profile, card: Card, rules: Rules, algorithm: str | None) -> int:
     """Tokens a page when not given: what the default attention backend of the card asks for."""
-    layers, archs, major = profile.layers, profile.architectures, card.compute_capability[0]
-    caches = [c for x in layers for c in x.caches]
-    if is_compressed(layers):
+    archs, major = profile.architectures, card.compute_capability[0]
+    if is_compressed(profile):
         return compressed.PAGE
-    if has_indexer(layers):
-        return 64 if any(isinstance(c, LatentAttention) for c in caches) else 128
+    if has_indexer(profile):
+        return 64 if is_latent(profile) else 128
     if major != 10:
         return 1
-    if is_latent(layers):
+    if is_latent(profile):
         return 64 if knowledge.listed(archs, knowledge.PAGED_LATENT_SM100) else 1
-    states = any(isinstance(c, StateCache) for c in caches)
     if knowledge.listed(archs, knowledge.UNPAGED_SM100) or (
-        states and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER[rules.extra_state_buffer])
+        holds(profile, StateCache)
+        and not knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER[rules.extra_state_buffer])
     ):
         return 1
     if algorithm is not None and knowledge.speculative_steps(archs)[1] > 1:
         return 1  # a draft tree wider than one runs on flashinfer
-    return 128 if any(isinstance(c, Heads) and c.k_dim != c.v_dim for c in caches) else 64
+    return 128 if any(isinstance(c, Heads) and c.k_dim != c.v_dim for c, _ in profile.cache_groups) else 64
 
 
 def hybrid_swa(profile: Profile, plan: Plan, rules: Rules) -> bool:
     """Whether windows get a pool of their own: a listed architecture, or a config that says so."""
-    if plan.disable_hybrid_kv_cache_manager or rules.swa == "none" or is_compressed(profile.layers):
+    if plan.disable_hybrid_kv_cache_manager or rules.swa == "none" or is_compressed(profile):
         return False
-    kinds = {k for x in profile.layers for k in x.kinds()}
-    windows = bool(kinds & {"window", "chunked"})
-    return windows and (
+    return holds(profile, *WINDOWS) and (
         knowledge.listed(profile.architectures, knowledge.HYBRID_SWA[rules.swa_architectures])
         or bool(profile.fact("is_hybrid_swa"))
     )
@@ -72,7 +69,7 @@ def hybrid_swa(profile: Profile, plan: Plan, rules: Rules) -> bool:
 
 def scaled_latent(profile: Profile, card: Card, rules: Rules) -> bool:
     """Whether DSA's fp8_e4m3 rows carry scales: below compute capability 10, and listed architectures on 12."""
-    if not rules.scaled_latent or not has_indexer(profile.layers):
+    if not rules.scaled_latent or not has_indexer(profile):
         return False
     major = card.compute_capability[0]
     return 0 < major < 10 or (major == 12 and knowledge.listed(profile.architectures, knowledge.SCALED_LATENT_SM120))

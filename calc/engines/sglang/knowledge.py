@@ -5,7 +5,7 @@ Everything else is read from the layers. Files are `sglang/srt` of the 0.5.23 wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 # Architectures whose windows get a pool of their own, for 0.5.9, 0.5.15 and 0.5.23
 # (configs/model_config.py is_hybrid_swa_model of each wheel). Not listed: every layer is kept whole.
@@ -231,10 +231,9 @@ CROSS_ATTENTION = frozenset(
 )
 
 
-def listed(architectures: Iterable[str], table: Iterable[str]) -> bool:
+def listed(architectures: Iterable[str], table: Container[str]) -> bool:
     """Whether any of the model's architectures stands in the table."""
-    names = set(table)
-    return any(a in names for a in architectures)
+    return any(a in table for a in architectures)
 
 
 def speculative_steps(architectures: Iterable[str]) -> tuple[int, int, int]:

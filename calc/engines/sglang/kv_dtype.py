@@ -20,11 +20,11 @@ MODEL_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32"
 
 def kv_dtype(profile: Profile, plan: Plan, card: Card, rules: Rules) -> str:
     """The format's name. float32 models are served at float16; a checkpoint that declares FP8 KV gets it."""
-    if is_compressed(profile.layers):
+    if is_compressed(profile):
         return "fp8_e4m3"
     if plan.kv_cache_dtype != "auto":
         return kv_format(plan.kv_cache_dtype).name
-    if is_latent(profile.layers) and has_indexer(profile.layers):
+    if is_latent(profile) and has_indexer(profile):
         return "fp8_e4m3" if card.compute_capability[0] >= 10 else "bf16"
     if profile.fact("kv_cache_scheme") == "fp8" and rules.checkpoint_kv:
         return "fp8_e4m3"
@@ -33,7 +33,7 @@ def kv_dtype(profile: Profile, plan: Plan, card: Card, rules: Rules) -> str:
 
 def kv_problem(profile: Profile, plan: Plan, card: Card) -> str | None:
     """Why this engine cannot use the plan's format on this card, or None (arg_groups/kv_cache_hook.py)."""
-    if plan.kv_cache_dtype == "auto" or is_compressed(profile.layers):
+    if plan.kv_cache_dtype == "auto" or is_compressed(profile):
         return None
     form = kv_format(plan.kv_cache_dtype)
     if "sglang" not in form.engines or form.name == "fp16":
@@ -41,7 +41,7 @@ def kv_problem(profile: Profile, plan: Plan, card: Card) -> str | None:
     if form.name in BLACKWELL and (0, 0) < card.compute_capability < (10, 0):
         have = ".".join(map(str, card.compute_capability))
         return f"{form.name} KV needs compute capability 10.0, {card.name} has {have}"
-    if is_latent(profile.layers) and has_indexer(profile.layers) and form.name not in ("bf16", "fp8_e4m3"):
+    if is_latent(profile) and has_indexer(profile) and form.name not in ("bf16", "fp8_e4m3"):
         return f"sparse latent attention takes bf16 or fp8_e4m3 KV, not {form.name}"
     return None
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from calc.kv_formats import KvFormat
 from onboard.layers import (
+    CacheSpec,
     ChunkedAttention,
     Compressed,
     FullAttention,
@@ -22,6 +24,7 @@ from onboard.layers import (
     WindowAttention,
     WindowLatent,
 )
+from onboard.profile import Profile
 from onboard.states import StateCache
 
 WINDOWS = (WindowAttention, ChunkedAttention, WindowLatent)
@@ -116,7 +119,8 @@ def index_bytes(spec: Indexer, how: How, *, latent: bool) -> int:
     return -(-elements * how.model_dtype_bytes // spec.tokens_per_entry)
 
 
-def layout(layers: Sequence[Layer], how: How, ssm_dtype: str, stage: range | None = None) -> Layout:
+@lru_cache(maxsize=256)
+def layout(layers: tuple[Layer, ...], how: How, ssm_dtype: str, stage: range | None = None) -> Layout:
     """Rows of the layers in `stage` (all, where None)."""
     chosen = range(len(layers)) if stage is None else stage
     hybrid = any(isinstance(c, StateCache) for layer in layers for c in layer.caches)
@@ -159,18 +163,22 @@ def stages(num_layers: int, pp: int) -> list[range]:
     return [range(start, start + share) for start, share in zip(starts, shares, strict=True)]
 
 
-def is_latent(layers: Sequence[Layer]) -> bool:
+def holds(profile: Profile, *kinds: type[CacheSpec]) -> bool:
+    """Whether any layer holds a cache of one of these classes."""
+    return any(isinstance(spec, kinds) for spec, _ in profile.cache_groups)
+
+
+def is_latent(profile: Profile) -> bool:
     """Whether the model runs on a latent-attention backend."""
-    caches = [c for layer in layers for c in layer.caches]
-    return any(isinstance(c, LatentAttention) for c in caches) and not is_compressed(layers)
+    return holds(profile, LatentAttention) and not is_compressed(profile)
 
 
-def is_compressed(layers: Sequence[Layer]) -> bool:
-    return any(isinstance(c, Compressed) for layer in layers for c in layer.caches)
+def is_compressed(profile: Profile) -> bool:
+    return holds(profile, Compressed)
 
 
-def has_indexer(layers: Sequence[Layer]) -> bool:
-    return any(isinstance(c, Indexer) for layer in layers for c in layer.caches)
+def has_indexer(profile: Profile) -> bool:
+    return holds(profile, Indexer)
 
 
 def _attention(layers: Sequence[Layer], index: int) -> list[Heads | LatentAttention]:

@@ -68,7 +68,7 @@ def model_of(profile: Profile, resolved: Resolved, settings: Settings, rules: Ru
 
 def _passed_window(profile: Profile) -> int | None:
     """The window that the model passes to the pools, or its attention chunk."""
-    caches = [c for x in profile.layers for c in x.caches]
+    caches = [spec for spec, _ in profile.cache_groups]
     windows = [c.window for c in caches if isinstance(c, (WindowAttention, WindowLatent))]
     if windows:
         return max(windows) - knowledge.listed(profile.architectures, knowledge.WINDOW_WITHOUT_SELF)

@@ -8,6 +8,7 @@ from calc.cards import Card
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.budget import before_weights_bytes, budget_bytes
 from calc.engines.sglang.kv_dtype import kv_problem
+from calc.engines.sglang.layout import holds
 from calc.engines.sglang.model import Model
 from calc.engines.sglang.pools import ceil_to
 from calc.engines.sglang.settings import Settings
@@ -114,16 +115,13 @@ def start_reasons(profile: Profile, plan: Plan, card: Card) -> tuple[Reason, ...
 
 def _missing_model(profile: Profile) -> str:
     """What SGLang's fallback to transformers cannot do for a model it does not have; "" where nothing is amiss."""
-    caches = [c for x in profile.layers for c in x.caches]
-    if any(isinstance(c, Compressed) for c in caches):
+    if holds(profile, Compressed):
         return ""
-    if any(isinstance(c, StateCache) for c in caches):
+    if holds(profile, StateCache):
         native = knowledge.listed(profile.architectures, knowledge.NATIVE_STATE)
         return "" if native else "keeps no recurrent state"
-    crosses = any(isinstance(c, CrossAttention) for c in caches)
-    return (
-        "runs no encoder" if crosses and not knowledge.listed(profile.architectures, knowledge.CROSS_ATTENTION) else ""
-    )
+    served = knowledge.listed(profile.architectures, knowledge.CROSS_ATTENTION)
+    return "runs no encoder" if holds(profile, CrossAttention) and not served else ""
 
 
 def pool_reasons(settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int) -> tuple[Reason, ...]:

@@ -17,10 +17,9 @@ from calc.engines.sglang.features import (
     scaled_latent,
 )
 from calc.engines.sglang.kv_dtype import kv_dtype, state_dtype
-from calc.engines.sglang.layout import is_compressed
+from calc.engines.sglang.layout import holds, is_compressed
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
-from onboard.layers import Layer
 from onboard.profile import Profile
 from onboard.states import StateCache
 
@@ -78,11 +77,11 @@ def settle(
     profile: Profile, plan: Plan, card: Card, rules: Rules, *, algorithm: str | None, drafter_layers: int
 ) -> Settings:
     """Fill every knob. `drafter_layers` are the layers that a drafter is charged in the target's rows."""
-    archs, layers, dp = profile.architectures, profile.layers, plan.data_parallel_size
+    archs, dp = profile.architectures, plan.data_parallel_size
     multimodal = is_multimodal(profile) and not plan.language_model_only
     room = capacity(profile, plan, card, rules, algorithm=algorithm, multimodal=multimodal)
     extra = knowledge.listed(archs, knowledge.EXTRA_STATE_BUFFER[rules.extra_state_buffer])
-    recurrent = any(isinstance(c, StateCache) for x in layers for c in x.caches) and not is_compressed(layers)
+    recurrent = holds(profile, StateCache) and not is_compressed(profile)
     draft_tokens = _draft_tokens(plan, archs, algorithm)
     return Settings(
         attention_tensor_parallel_size=max(1, plan.tensor_parallel_size // dp),
@@ -96,7 +95,7 @@ def settle(
         mem_fraction_static=room.fraction,
         kv_format=kv_dtype(profile, plan, card, rules),
         state_dtype=state_dtype(profile, plan),
-        swa_full_tokens_ratio=_swa_ratio(plan, archs, layers),
+        swa_full_tokens_ratio=_swa_ratio(plan, profile),
         mamba_full_memory_ratio=_ratio(plan.mamba_full_memory_ratio, archs, knowledge.STATE_RATIO, 0.9),
         hybrid_swa=hybrid_swa(profile, plan, rules),
         radix_cache=radix_cache(plan),
@@ -105,7 +104,7 @@ def settle(
         scaled_latent=scaled_latent(profile, card, rules),
         multimodal=multimodal,
         multimodal_reserve_bytes=multimodal_reserve(archs, card, rules) if multimodal else 0,
-        requested=_requested(plan, layers, algorithm),
+        requested=_requested(plan, profile, algorithm),
         speculative_algorithm=algorithm,
         speculative_num_draft_tokens=draft_tokens,
         speculative_step_tokens=_step_tokens(plan, archs, draft_tokens),
@@ -113,10 +112,10 @@ def settle(
     )
 
 
-def _requested(plan: Plan, layers: tuple[Layer, ...], algorithm: str | None) -> int | None:
+def _requested(plan: Plan, profile: Profile, algorithm: str | None) -> int | None:
     if plan.max_num_seqs is not None:
         return plan.max_num_seqs
-    if is_compressed(layers):
+    if is_compressed(profile):
         return compressed.REQUESTS
     return SPECULATIVE_REQUESTS if algorithm is not None else None
 
@@ -138,12 +137,12 @@ def _step_tokens(plan: Plan, archs: tuple[str, ...], draft_tokens: int) -> int:
     return steps * topk if draft_tokens == default and not plan.num_speculative_tokens else max(0, draft_tokens - 1)
 
 
-def _swa_ratio(plan: Plan, archs: tuple[str, ...], layers: tuple[Layer, ...]) -> float:
+def _swa_ratio(plan: Plan, profile: Profile) -> float:
     return _ratio(
         plan.swa_full_tokens_ratio,
-        archs,
+        profile.architectures,
         knowledge.SWA_RATIO,
-        compressed.WINDOW_RATIO if is_compressed(layers) else 0.8,
+        compressed.WINDOW_RATIO if is_compressed(profile) else 0.8,
     )
 
 
