@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onboard import rawjson
 from onboard.errors import Caution, ConfigMissing, MissingShard, WeightsUnknown
@@ -17,6 +17,9 @@ from onboard.progress import WATCHER
 from onboard.sourced import Sourced
 from onboard.sources.files import RepoFiles
 from onboard.unknowns import unknowns
+
+if TYPE_CHECKING:
+    from onboard.weights.choose import Choice
 
 LARGEST_CONTEXT = 2**40  # tokenizers write about 1e30 for "no limit"
 
@@ -108,7 +111,7 @@ def _with_tokenizer(profile: Profile, files: RepoFiles) -> Profile:
 
 
 def _with_weights(profile: Profile, files: RepoFiles, config: Mapping[str, Any]) -> Profile:
-    """Headers or listing where files hold weights, else a parameter count by rule, else none."""
+    """Headers, index or listing where files hold weights, else what the derivation computed by rule, else none."""
     from onboard.weights.variants import weight_variants
 
     quantization = config.get("quantization_config")
@@ -123,23 +126,32 @@ def _with_weights(profile: Profile, files: RepoFiles, config: Mapping[str, Any])
             progress=WATCHER.get(),
         )
     except WeightsUnknown:
-        return _with_parameters(profile, config)
+        return profile  # the derivation's parameter count by rule stands, where there is one
     except MissingShard as missing:
         if not _only_cached(files):
             raise
         told = Caution("weights-not-cached", missing.path, "offline: the cache does not hold the weights' headers")
-        return replace(_with_parameters(profile, config), warnings=(*profile.warnings, told))
+        return replace(profile, warnings=(*profile.warnings, told))
     return replace(
         profile, weights=variants, default_weights=variants[0].name, warnings=(*profile.warnings, *_set_aside(choice))
     )
 
 
-def _with_parameters(profile: Profile, config: Mapping[str, Any]) -> Profile:
-    return profile
-
-
-def _set_aside(choice: Any) -> tuple[Caution, ...]:
-    return tuple(getattr(choice, "cautions", ()))
+def _set_aside(choice: Choice) -> tuple[Caution, ...]:
+    """Weight files that are not part of the chosen set, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for path, reason in choice.set_aside:
+        reasons.setdefault(reason, []).append(path)
+    return tuple(
+        Caution(
+            "weights-set-aside",
+            "weights",
+            f"{len(paths)} file(s) not counted ({paths[0]}, ...): {reason}"
+            if len(paths) > 1
+            else f"{paths[0]} not counted: {reason}",
+        )
+        for reason, paths in reasons.items()
+    )
 
 
 def _only_cached(files: RepoFiles) -> bool:
