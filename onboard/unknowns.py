@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from onboard.errors import Caution
 from onboard.profile import Profile
+from onboard.states import UnknownState
 
-DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram")  # an assistant reads the target's caches (Gemma 4)
+DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram", "medusa", "mlp_speculator")  # an assistant reads the target's caches (Gemma 4)
 
 
 def unknowns(profile: Profile) -> tuple[Caution, ...]:
@@ -25,6 +26,10 @@ def unknowns(profile: Profile) -> tuple[Caution, ...]:
                 "context-unknown", "facts.max_model_len", "no context length is stated; override facts.max_model_len"
             )
         )
+    for spec, indices in profile.cache_groups:
+        if isinstance(spec, UnknownState):
+            message = "the sizes of this state are stated nowhere; state the layers in an override"
+            found.append(Caution("state-unknown", f"layers[{indices[0]}]", message))
     for drafter in profile.drafters:
         if not drafter.layers and drafter.method not in DRAFTS_WITHOUT_CACHES:
             message = (
