@@ -6,7 +6,8 @@ from onboard.errors import Caution
 from onboard.profile import Profile
 from onboard.states import UnknownState
 
-DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram", "medusa", "mlp_speculator")  # an assistant reads the target's caches (Gemma 4)
+# An assistant reads the target's caches (Gemma 4); Medusa and MLP speculators are output heads.
+DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram", "medusa", "mlp_speculator")
 
 
 def unknowns(profile: Profile) -> tuple[Caution, ...]:
