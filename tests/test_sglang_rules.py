@@ -422,6 +422,12 @@ def test_sparse_latent_attention_takes_two_formats() -> None:
     assert run(deepseek(), kv_cache_dtype="fp8_e5m2").reasons == ()
 
 
+@pytest.mark.parametrize(("version", "starts"), [("0.5.2", False), ("0.5.9", True), ("0.5.23", True)])
+def test_sparse_attention_came_after_its_first_releases(version: str, starts: bool) -> None:
+    sparse = deepseek(index_head_dim=128, index_n_heads=64, index_topk=2048)
+    assert (run(sparse, engine=f"sglang@{version}").verdict != "FAIL") is starts
+
+
 def test_a_hybrid_without_a_model_does_not_start() -> None:
     jamba = model(
         "JambaForCausalLM",

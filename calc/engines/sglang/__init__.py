@@ -59,7 +59,7 @@ class Sglang:
             card=card,
             derived=asdict(settings),
             notes=tuple(notes),
-            reasons=start_reasons(profile, plan, card),
+            reasons=start_reasons(profile, plan, card, rules),
         )
 
     def fixed_terms(self, profile: Profile, resolved: Resolved) -> tuple[Term, ...]:

@@ -14,7 +14,7 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     """Pools by bytes a full token, the window pool's share in it; request-scoped states are told apart."""
     k = compressed.kinds(profile.layers, int(profile.require("qk_rope_head_dim")))
     dp, length = settings.attention_data_parallel_size, settings.context_length
-    requests = max(1, (settings.requested or compressed.REQUESTS) // dp)
+    requests = max(1, (settings.requested_running_requests or compressed.REQUESTS) // dp)
     sized = compressed.size(
         pool_bytes,
         k,

@@ -8,7 +8,7 @@ from calc.cards import Card
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.budget import before_weights_bytes, budget_bytes
 from calc.engines.sglang.kv_dtype import kv_problem
-from calc.engines.sglang.layout import holds
+from calc.engines.sglang.layout import has_indexer, holds, is_latent
 from calc.engines.sglang.model import Model
 from calc.engines.sglang.pools import ceil_to
 from calc.engines.sglang.settings import Settings
@@ -81,6 +81,8 @@ INSTEAD = {
     "swa_full": "--swa-full-tokens-ratio 1",
 }
 
+COMPRESSED_SINCE = (0, 5, 15)  # DSV4PoolConfigurator
+
 
 def check_knobs(plan: Plan) -> None:
     """Raises UnknownKnob, naming SGLang's own option where it has one."""
@@ -95,7 +97,7 @@ def check_knobs(plan: Plan) -> None:
             )
 
 
-def start_reasons(profile: Profile, plan: Plan, card: Card) -> tuple[Reason, ...]:
+def start_reasons(profile: Profile, plan: Plan, card: Card, rules: Rules) -> tuple[Reason, ...]:
     """TP or DP attention that does not divide, a KV format that is not there, a hybrid that SGLang has no model for."""
     reasons = []
     problem = tp_problem(profile, plan.tensor_parallel_size)
@@ -106,22 +108,25 @@ def start_reasons(profile: Profile, plan: Plan, card: Card) -> tuple[Reason, ...
     kv = kv_problem(profile, plan, card)
     if kv:
         reasons.append(Reason("kv_dtype", kv))
-    missing = _missing_model(profile)
+    missing = _missing_model(profile, rules)
     if missing:
         names = ", ".join(profile.architectures) or "an architecture that the config does not name"
-        reasons.append(Reason("architecture", f"SGLang 0.5.23 has no model for {names}, and its fallback {missing}"))
+        version = ".".join(map(str, rules.first))
+        reasons.append(Reason("architecture", f"SGLang {version} has no model for {names}: {missing}"))
     return tuple(reasons)
 
 
-def _missing_model(profile: Profile) -> str:
-    """What SGLang's fallback to transformers cannot do for a model it does not have; "" where nothing is amiss."""
+def _missing_model(profile: Profile, rules: Rules) -> str:
+    """What that release cannot run; "" where nothing is known to be amiss."""
     if holds(profile, Compressed):
-        return ""
+        return "" if rules.first >= COMPRESSED_SINCE else "it keeps no compressed entries"
+    if rules.dsa_indexer == "none" and is_latent(profile) and has_indexer(profile):
+        return "it has no sparse attention"
     if holds(profile, StateCache):
         native = knowledge.listed(profile.architectures, knowledge.NATIVE_STATE)
-        return "" if native else "keeps no recurrent state"
+        return "" if native else "its fallback to transformers keeps no recurrent state"
     served = knowledge.listed(profile.architectures, knowledge.CROSS_ATTENTION)
-    return "runs no encoder" if holds(profile, CrossAttention) and not served else ""
+    return "it runs no such encoder" if holds(profile, CrossAttention) and not served else ""
 
 
 def pool_reasons(settings: Settings, rules: Rules, model: Model, sized: Sized, pool_bytes: int) -> tuple[Reason, ...]:

@@ -39,7 +39,7 @@ ALGORITHMS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Plain values only. `requested` is max_running_requests before the pool is known; None: SGLang's own estimate."""
+    """Plain values only. `requested_running_requests` is max_running_requests before the pool is known; None: SGLang's own estimate."""
 
     attention_tensor_parallel_size: int
     attention_data_parallel_size: int
@@ -61,7 +61,7 @@ class Settings:
     scaled_latent: bool
     multimodal: bool
     multimodal_reserve_bytes: int
-    requested: int | None
+    requested_running_requests: int | None
     speculative_algorithm: str | None
     speculative_num_draft_tokens: int
     speculative_step_tokens: int
@@ -104,7 +104,7 @@ def settle(
         scaled_latent=scaled_latent(profile, card, rules),
         multimodal=multimodal,
         multimodal_reserve_bytes=multimodal_reserve(archs, card, rules) if multimodal else 0,
-        requested=_requested(plan, profile, algorithm),
+        requested_running_requests=_requested(plan, profile, algorithm),
         speculative_algorithm=algorithm,
         speculative_num_draft_tokens=draft_tokens,
         speculative_step_tokens=_step_tokens(plan, archs, draft_tokens),

@@ -29,7 +29,9 @@ class Sized:
 def size(plan: Plan, settings: Settings, rules: Rules, model: Model, budget: int) -> Sized:
     """Everything that `budget` bytes make of the pools."""
     dp = settings.attention_data_parallel_size
-    requested = None if settings.requested is None else max(1, settings.requested // dp)
+    requested = (
+        None if settings.requested_running_requests is None else max(1, settings.requested_running_requests // dp)
+    )
     state = _states(plan, settings, rules, model, budget, requested)
     rest = budget if state is None else int(state.rest_gib * pools.GIB)
     capped = _capped(settings, model)
@@ -103,5 +105,9 @@ def _tokens(
 
 def _capped(settings: Settings, model: Model) -> bool:
     """Radix cache off, running requests set, chunks on (pool_configurator.py SWARequestCapPoolConfigurator)."""
-    asked = not settings.radix_cache and settings.requested is not None and settings.chunked_prefill_size > 0
+    asked = (
+        not settings.radix_cache
+        and settings.requested_running_requests is not None
+        and settings.chunked_prefill_size > 0
+    )
     return settings.hybrid_swa and asked and model.window is not None and model.full_cell > 0
