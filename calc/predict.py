@@ -39,7 +39,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         needed_bytes=needed,
         reserved_bytes=reserved,
         budget_bytes=budget,
-        headroom_bytes=budget - minimum + sum(t.bytes for t in fixed if not t.inside_budget),
+        headroom_bytes=budget - minimum,
         verdict=_verdict(cache, reasons),
         reasons=reasons or cache.tight or (),
         notes=resolved.notes + cache.notes,

@@ -180,6 +180,16 @@ class Prediction:
     calibration: dict[str, Any]
     devices: tuple[Device, ...] = ()
 
+    @property
+    def outside_bytes(self) -> int:
+        """What the card holds beside the engine's budget: `minimum` and `needed` contain it, the budget does not."""
+        return sum(t.bytes for t in self.terms if not t.inside_budget)
+
+    @property
+    def headroom_inside_bytes(self) -> int:
+        """Budget less what one request needs inside it: the figure the engine's own check rests on."""
+        return self.headroom_bytes + self.outside_bytes
+
     def to_json(self) -> dict[str, Any]:
         """`calc predict --json`."""
         resolved, cache, pool = self.resolved, self.cache, self.cache.pool
@@ -206,6 +216,7 @@ class Prediction:
             "devices": [asdict(d) for d in self.devices],
             "minimum_bytes": self.minimum_bytes, "needed_bytes": self.needed_bytes, "reserved_bytes": self.reserved_bytes,
             "budget_bytes": self.budget_bytes, "headroom_bytes": self.headroom_bytes,
+            "outside_bytes": self.outside_bytes, "headroom_inside_bytes": self.headroom_inside_bytes,
             "max_model_len_that_fits": cache.max_model_len_that_fits,
             "verdict": self.verdict,
             "reasons": [asdict(r) for r in self.reasons],

@@ -15,7 +15,8 @@ LABELS = {
     "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",
     "kv_padding": "KV, rounding and padding", "null_block": "null block", "activation": "activation peak",
     "cuda_graphs": "CUDA graphs", "runtime": "runtime and workspace", "drafter": "drafter weights",
-    "adapters": "LoRA adapters", "encoder": "encoder budget",
+    "adapters": "LoRA adapters", "encoder": "encoder run", "context": "CUDA context", "prefill": "prefill scratch",
+    "slots": "other slots", "pool_page": "padding page", "request_table": "request table",
 }  # fmt: skip
 
 
@@ -86,11 +87,12 @@ def _term_row(prediction: Prediction, name: str, explain: bool) -> list[str]:
 
 def totals(prediction: Prediction) -> list[str]:
     pool = prediction.cache.pool
+    outside = f"  ({gib(prediction.outside_bytes)} of it outside the budget)" if prediction.outside_bytes else ""
     lines = [
-        f"needed    {gib(prediction.needed_bytes)}",
+        f"needed    {gib(prediction.needed_bytes)}{outside}",
         f"minimum   {gib(prediction.minimum_bytes)}  (one request of full length)",
-        f"reserved  {gib(prediction.reserved_bytes)}  (what the engine will hold once up)",
-        f"budget    {gib(prediction.budget_bytes)}  headroom {gib(prediction.headroom_bytes)}",
+        f"reserved  {gib(prediction.reserved_bytes)}  (what the engine will hold inside its budget once up)",
+        f"budget    {gib(prediction.budget_bytes)}  (left inside it: {gib(prediction.headroom_inside_bytes)})",
     ]
     if pool.num_blocks:
         lines.append(

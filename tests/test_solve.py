@@ -30,7 +30,7 @@ def sized(plan: Plan) -> Plan:
     return replace(plan, tensor_parallel_size=1, gpus=plan.tensor_parallel_size) if plan.engine == "llamacpp" else plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(model=st.sampled_from(MODELS), plan=PLANS, require=st.sampled_from(["start", "pass"]))
 def test_the_longest_context_fits_and_one_token_more_does_not(model: str, plan: Plan, require: str) -> None:
     profile, plan = load_profile(model), sized(plan)
@@ -44,7 +44,7 @@ def test_the_longest_context_fits_and_one_token_more_does_not(model: str, plan: 
         assert not fits(predict(profile, replace(plan, max_model_len=solution.value + 1)), require)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(model=st.sampled_from(MODELS), plan=PLANS, require=st.sampled_from(["start", "pass"]), length=st.sampled_from([4096, 32768]))
 def test_the_most_sequences_fit_and_one_more_does_not(model: str, plan: Plan, require: str, length: int) -> None:
     profile, plan = load_profile(model), replace(sized(plan), max_model_len=length)
@@ -74,7 +74,7 @@ def test_the_smallest_tp_fits_and_every_smaller_valid_one_does_not(model: str) -
 
 
 def test_the_widest_format_that_fits() -> None:
-    profile, plan = load_profile("gemma-4-31b"), Plan(card="rtx-3090", tensor_parallel_size=2, max_model_len=131072)
+    profile, plan = load_profile("gemma-4-31b"), Plan(card="rtx-3090", tensor_parallel_size=2, max_model_len=262144)
     solution = solve(profile, plan, "kv-cache-dtype")
     assert solution.value is not None
     assert fits(predict(profile, replace(plan, kv_cache_dtype=str(solution.value))), "start")
