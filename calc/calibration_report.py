@@ -25,6 +25,9 @@ def show(found: Calibration, anchors: Sequence[Anchor]) -> None:
             click.echo()
     print_table(*accuracy_table(found), right=(1, 2, 3, 4, 5, 6, 7))
     click.echo()
+    if verdicts := verdict_table(found):
+        print_table(*verdicts, right=(1, 2))
+        click.echo()
     print_table(*status_table(found, anchors), right=(1, 2))
     if found.skipped:
         click.echo(f"\n{len(found.skipped)} anchors are not set beside a prediction: " + _reasons(found))
@@ -68,6 +71,18 @@ def groups(found: Calibration) -> list[tuple[str, list[Record]]]:
             named.setdefault(r.quantity, []).append(r)
             named.setdefault(f"{r.quantity}, {r.kind}", []).append(r)
     return sorted(named.items())
+
+
+def verdict_table(found: Calibration) -> tuple[list[str], list[list[str]]] | None:
+    """Verdicts against what happened: a verdict is right where FAIL and having booted disagree."""
+    judged = [r for r in found.records if r.verdict]
+    if not judged:
+        return None
+    rows = []
+    for verdict in ("PASS", "TIGHT", "FAIL"):
+        booted = [r.booted for r in judged if r.verdict == verdict]
+        rows.append([verdict, str(sum(booted)), str(len(booted) - sum(booted))])
+    return ["verdict", "booted", "did not boot"], rows
 
 
 def status_table(found: Calibration, anchors: Sequence[Anchor]) -> tuple[list[str], list[list[str]]]:

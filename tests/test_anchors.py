@@ -17,6 +17,7 @@ from onboard.errors import BadAnchor
 from onboard.open import load_profile
 from onboard.yamlio import load
 from tests.commands import ROOT, run
+from tests.shared import SHARED, needs_shared
 
 ANCHORS = load_anchors()
 BY_ID = {a.id: a for a in ANCHORS}
@@ -63,6 +64,15 @@ def test_nothing_derived_is_kept() -> None:
 
 def test_the_specifications_17_rows_are_there() -> None:
     assert len([a for a in ANCHORS if a.set == "specification"]) == 17
+
+
+@needs_shared
+def test_the_shipped_files_are_what_the_evidence_gives(tmp_path: Path) -> None:
+    from tools.import_anchors import main
+
+    main(str(SHARED / "evidence"), str(tmp_path))
+    written = {p.relative_to(tmp_path): p.read_text() for p in tmp_path.glob("*/*.yaml")}
+    assert written == {p.relative_to(ROOT / "calibration"): p.read_text() for p in anchor_files()}
 
 
 # --- wrong ones -----------------------------------------------------------------------------------------------------

@@ -172,7 +172,14 @@ def test_json_is_the_contracts(tmp_path: Path) -> None:
 def test_text_shows_accuracy_status_and_verdicts(tmp_path: Path) -> None:
     done = run("calibration", cwd=tmp_path, program="calc")
     assert done.code == 0, done.err
-    for words in ("within 0.5 GiB", "within 1.5 GiB", "calibration pending", "specification", "held out"):
+    for words in (
+        "did not boot",
+        "within 0.5 GiB",
+        "within 1.5 GiB",
+        "calibration pending",
+        "specification",
+        "held out",
+    ):
         assert words in done.out
 
 
