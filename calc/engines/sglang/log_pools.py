@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from calc.bootlog_lines import LogFacts
+from calc.cards import card_of
+from calc.engines import engine_of
+from calc.engines.sglang.settings import Settings
 from calc.plan import Plan
-from calc.predict import predict
-from calc.prediction import Prediction
+from calc.prediction import Pool
 from onboard.profile import Profile
 
 GIB = 2**30
@@ -48,31 +50,31 @@ def pool_range(profile: Profile, plan: Plan, facts: LogFacts) -> tuple[int, ...]
     Two lines imply one: the free memory around the weights, and the token count. What is allocated between loading and
     sizing (libraries' workspaces) is in no line; where it is all that keeps the two apart, the token count's is taken.
     """
-    probe = predict(profile, replace(plan, kv_cache_memory_bytes=GIB))
-    by_memory, by_tokens = _by_free_memory(facts, probe), _by_tokens(facts, probe)
+    engine, version = engine_of(plan.engine)
+    resolved = engine.resolve(profile, plan, card_of(plan.card, plan.vram_gib), version)
+    by_memory = _by_free_memory(facts, Settings.of(resolved.derived))
+    by_tokens = _by_tokens(facts, Settings.of(resolved.derived), engine.cache(profile, resolved, GIB).pool)
     if by_memory and by_tokens:
         gap = by_memory[0] - by_tokens[0]
         return by_memory if not 0 <= gap <= UNLOGGED_BYTES else by_tokens
     return by_memory or by_tokens
 
 
-def _by_free_memory(facts: LogFacts, probe: Prediction) -> tuple[int, ...]:
+def _by_free_memory(facts: LogFacts, settings: Settings) -> tuple[int, ...]:
     before, after = facts.least("free_before_weights_bytes"), facts.least("free_after_weights_bytes")
-    fraction = probe.resolved.plan.mem_fraction_static
-    if before is None or after is None or fraction is None:
+    if before is None or after is None:
         return ()
-    reserve = sum(t.bytes for t in probe.terms if t.name == "multimodal_reserve")
-    budget = after.value - before.value * (1 - fraction) - reserve
-    spread = after.half + before.half * (1 - fraction)
+    slack = 1 - settings.mem_fraction_static
+    budget = after.value - before.value * slack - settings.multimodal_reserve_bytes
+    spread = after.half + before.half * slack
     return int(budget), int(budget - spread), int(budget + spread)
 
 
-def _by_tokens(facts: LogFacts, probe: Prediction) -> tuple[int, ...]:
+def _by_tokens(facts: LogFacts, settings: Settings, pool: Pool) -> tuple[int, ...]:
     printed = facts.last("kv_tokens") or facts.last("full_tokens")
     if printed is None:
         return ()
-    pool, ratio = probe.cache.pool, probe.resolved.plan.swa_full_tokens_ratio or 0
-    cell = pool.extra["cell_bytes"] + ratio * pool.extra.get("window_cell_bytes", 0)
+    cell = pool.extra["cell_bytes"] + settings.swa_full_tokens_ratio * pool.extra.get("window_cell_bytes", 0)
     slots = facts.last("state_slots")
     states = 0.0 if slots is None else (slots.value + 1) * pool.extra.get("state_bytes_per_slot", 0)
     low, high = printed.value * cell + states, (printed.value + pool.block_size) * cell + states

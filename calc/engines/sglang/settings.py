@@ -39,7 +39,9 @@ ALGORITHMS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Plain values only. `requested_running_requests` is max_running_requests before the pool is known; None: SGLang's own estimate."""
+    """Plain values only. `requested_running_requests` is max_running_requests before the pool is known; None: SGLang's
+    own estimate.
+    """
 
     attention_tensor_parallel_size: int
     attention_data_parallel_size: int
