@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onboard.facts import Facts
 from onboard.fields import FIELDS
+from onboard.layers import Layer, WindowAttention, WindowLatent
 
 
 def note_defaults(facts: Facts) -> None:
@@ -19,6 +20,15 @@ def note_defaults(facts: Facts) -> None:
             facts.caution("null-field", spelling, "null: taken as not stated, and no class constant replaces it")
     if _leaves_window_out(facts):
         facts.caution("defaulted-field", "sliding_window", f"not stated; {facts.class_name} then lets no layer slide")
+
+
+def note_idle_windows(facts: Facts, layers: tuple[Layer, ...]) -> None:
+    """A window at or above the longest context changes nothing: such layers grow like any other."""
+    longest = facts.used.get("max_model_len")
+    windows = {c.window for layer in layers for c in layer.caches if isinstance(c, (WindowAttention, WindowLatent))}
+    if longest is not None and windows and min(windows) >= longest.value:
+        said = f"a window of {min(windows)} holds the whole context of {longest.value}: these layers grow to the end"
+        facts.caution("window-not-effective", "sliding_window", said)
 
 
 def _leaves_window_out(facts: Facts) -> bool:

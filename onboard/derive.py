@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onboard.context_length import record_max_model_len
-from onboard.defaulted import note_defaults
+from onboard.defaulted import note_defaults, note_idle_windows
 from onboard.errors import Caution, NotAMapping, TooLarge
 from onboard.facts import Facts
 from onboard.profile import Profile, SourceRef, WeightVariant
@@ -54,6 +54,7 @@ def derive(
         if any(cache.kind == "state" for layer in derived.layers for cache in layer.caches):
             facts.find("mamba_chunk_size")  # vLLM's state checkpoints lie on its multiples
         record_max_model_len(facts)
+        note_idle_windows(facts, derived.layers)
         record_quantization(facts)
         record_serving_facts(facts)
         record_weight_facts(facts)

@@ -48,6 +48,7 @@ class Facts:
         self.defaults = defaults or {}
         self.used: dict[str, Sourced] = {}
         self.asked: set[str] = set()
+        self._absent: set[str] = set()
         self.cautions: list[Caution] = []
         self._layers: dict[int, Mapping[str, Any]] | None = None
 
@@ -55,25 +56,31 @@ class Facts:
 
     def find(self, name: str) -> Sourced | None:
         """The value of `name` with its origin, or None where neither file nor class states it."""
-        self.asked.add(name)
         if name in self.used:
+            self.asked.add(name)
             return self.used[name]
-        spec = FIELDS[name]
-        if name in self._unread:
+        if name in self._absent:
             return None
+        self.asked.add(name)
+        found = None if name in self._unread else self._looked_up(name)
+        if found is None:
+            self._absent.add(name)
+        else:
+            self.used[name] = found
+        return found
+
+    def _looked_up(self, name: str) -> Sourced | None:
+        spec = FIELDS[name]
         spelling, value, where = self._spelled(spec)
         if value is not _MISSING and value is not None:
-            found = Sourced(self._checked(spec, where, value), "config", where)
-        elif value is None:
+            return Sourced(self._checked(spec, where, value), "config", where)
+        if value is None:
             return None
-        else:
-            spelling, value = self._default(spec)
-            if value is None:
-                return None
-            where = f"{self.class_name}.{spelling}"
-            found = Sourced(self._checked(spec, where, value), "class-default", where)
-        self.used[name] = found
-        return found
+        spelling, value = self._default(spec)
+        if value is None:
+            return None
+        where = f"{self.class_name}.{spelling}"
+        return Sourced(self._checked(spec, where, value), "class-default", where)
 
     def get(self, name: str) -> Any:
         """The bare value of `name`, or None."""

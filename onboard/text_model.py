@@ -14,7 +14,7 @@ from typing import Any
 from onboard.class_defaults import ClassDefaults, class_defaults
 from onboard.errors import Caution
 from onboard.fields import FIELDS
-from onboard.rules.knowledge import IMPLIED
+from onboard.rules.knowledge import IMPLIED, ONLY_IN
 
 # Where files of models that no class knows keep their language model; in order.
 TEXT_KEYS = (
@@ -45,7 +45,8 @@ class TextConfig:
 
 def text_config(config: Mapping[str, Any]) -> TextConfig:
     """Find the language model. Says so (as cautions) where the file's parts disagree or leave its geometry out."""
-    mapping, prefix, known = config, "", class_defaults(_model_type(config))
+    mapping, prefix = config, ""
+    known = class_defaults(_model_type(config))
     initial: Mapping[str, Any] = {}
     model_type, cautions, seq2seq = _model_type(config), list[Caution](), False
     for _ in range(MAX_DEPTH):
@@ -78,13 +79,16 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
     cautions.extend(_own_code(config))
     if known is None:
         cautions.append(_unknown(prefix, model_type))
+    if not model_type:
+        model_type, initial = next((found for key, found in ONLY_IN.items() if mapping.get(key) is not None), ("", {}))
+        known = class_defaults(model_type) if model_type else None
     return _built(mapping, prefix, model_type, known, initial, cautions, seq2seq)
 
 
 def _unknown(prefix: str, model_type: str) -> Caution:
     """What only a family's code knows is not applied, nor are a class's constants."""
     if not model_type:
-        said = "not stated; what only a family's code knows is not applied, nor are its class's constants"
+        said = "not stated; a family's own knowledge applies only where a field that no other has gives it away"
         return Caution("no-model-type", f"{prefix}model_type", said)
     said = f"no class is known for {_short(model_type)}; its fields are read as they stand"
     return Caution("unknown-model-type", f"{prefix}model_type", said)

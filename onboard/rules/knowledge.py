@@ -112,6 +112,13 @@ LATENT_WITHOUT_ROPE = frozenset({"mistral_large4_text"})
 # (configuration_gemma4_assistant.py).
 READS_TARGET = frozenset({"gemma4_assistant", "gemma4_unified_assistant"})
 
+# A field that the classes of one family alone have, read where a file leaves its model type out: the type it gives
+# away, and the constants of that class that such a file cannot be taken to rest on.
+ONLY_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "global_head_dim": ("gemma4_text", {"attention_k_eq_v": None}),
+    "full_attention_interval": ("qwen3_next", {}),
+}
+
 # Layer lists that the class changes after reading them.
 LAST_IS_FULL = frozenset({"gemma4_text", "gemma4_unified_text", "diffusion_gemma_text"})
 
