@@ -52,3 +52,46 @@ def test_runs_are_equalled(version: str) -> None:
     assert len(runs) >= 15
     wrong = {(r["config"], r["tp"], r["kv"]): d for r in runs if (d := differences(r))}
     assert not wrong
+
+
+CHOICES: dict[str, list[Any]] = {
+    "engine": [
+        "vllm",
+        "vllm@0.10.2",
+        "vllm@0.12",
+        "vllm@0.14.1",
+        "vllm@0.17.1",
+        "vllm@0.20.0",
+        "vllm@0.25.1",
+        "vllm@0.29",
+    ],
+    "card": ["rtx-3090", "rtx-5090", "a100-80gb", "h100-80gb", "b200-180gb"],
+    "tensor_parallel_size": [1, 2, 3, 8, 64],
+    "pipeline_parallel_size": [1, 1, 2, 3],
+    "decode_context_parallel_size": [1, 1, 2],
+    "kv_cache_dtype": ["auto", "fp8", "fp8_e5m2", "int8_per_token_head", "nvfp4", "turboquant_3bit_nc", "fp8_ds_mla"],
+    "max_model_len": [None, 1, 17, 4096, 10**7],
+    "max_num_seqs": [None, 1, 5000],
+    "max_num_batched_tokens": [None, 1, 2048],
+    "block_size": [None, None, 16, 48, 128],
+    "enable_prefix_caching": [None, True, False],
+    "mamba_cache_mode": [None, "all", "align"],
+    "disable_hybrid_kv_cache_manager": [False, False, True],
+    "kv_cache_memory_bytes": [0, 1, 2**30, 2**45],
+}
+
+
+def test_odd_plans_are_answered_or_refused_and_always_add_up() -> None:
+    import random
+
+    chooser = random.Random(7)
+    for _ in range(600):
+        profile = profile_of(chooser.choice(sorted(DATA["configs"])))
+        plan = Plan(weights_gb=1, **{name: chooser.choice(values) for name, values in CHOICES.items()})
+        prediction = predict(profile, plan)
+        cache = prediction.cache
+        claimed = sum(g.num_blocks_per_request for g in cache.pool.groups)
+        assert cache.one.total == claimed * cache.pool.extra.get("bytes_per_block", 0), plan
+        assert min(cache.one.growing, cache.one.window, cache.one.state, cache.one.padding) >= 0, plan
+        assert sum(t.bytes for t in prediction.terms) == prediction.needed_bytes
+        assert all(r.message for r in prediction.reasons)

@@ -84,10 +84,13 @@ def _meaning(
     shape: Shape, asked: str, rules: Rules, capability: tuple[int, int], model: str
 ) -> tuple[str, tuple[Note, ...], tuple[Reason, ...]]:
     """The name behind `auto`: the checkpoint's own scheme, a model class's hook, else the model's dtype."""
-    if asked != "auto":
-        return asked, (), ()
     declared = shape.declared_kv_dtype
-    if declared:
+    if asked != "auto":
+        if declared and rules.declared_kv_wins and shape.quantization == "compressed-tensors":
+            note = Note("kv-dtype", f"the checkpoint's declared {declared} overrides --kv-cache-dtype in this release")
+            return declared, (note,), ()
+        return asked, (), ()
+    if declared and shape.quantization.startswith(rules.declared_kv):
         note = Note("kv-dtype", f"--kv-cache-dtype auto is {declared}: the checkpoint's quantisation declares it")
         return declared, (note,), ()
     if shape.compressed:

@@ -31,6 +31,7 @@ class Shape:
     gated_delta_k_dims: frozenset[int]
     mixed_head_dims: bool
     declared_kv_dtype: str | None
+    quantization: str
     pooling: bool
 
 
@@ -68,6 +69,7 @@ def _shape(profile: Profile) -> Shape:
         gated_delta_k_dims=frozenset(c.k_dim for c in caches if isinstance(c, GatedDeltaNet)),
         mixed_head_dims=len({h.k_dim for h in heads}) > 1,
         declared_kv_dtype=_declared(profile),
+        quantization=str(profile.fact("quantization") or ""),
         pooling=architecture.endswith(POOLING),
     )
 

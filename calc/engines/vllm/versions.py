@@ -55,6 +55,8 @@ class Rules:
     align_block_within_batch: bool = False  # mode align: the block must fit max_num_batched_tokens
     nemotron_ssm_dtype: str = "float32"  # where the config names none; "model" ignores the config's key
     # --- attention formats and backends ---
+    declared_kv_wins: bool = False  # compressed-tensors' declared scheme overrides an explicit --kv-cache-dtype
+    declared_kv: tuple[str, ...] = ()  # quantisation methods whose declared KV scheme is what auto means
     sparse_auto: str = "bf16"  # what auto means for DeepSeek V3.2 (0.11: the packed fp8)
     sparse_fp8_plain_on_blackwell: bool = True
     sparse_fp8_e4m3_plain_on_hopper: bool = False
@@ -107,6 +109,7 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "chunked_manager": True,
             "async_by_default": True,
             "nemotron_ssm_dtype": "float16",
+            "declared_kv": ("modelopt",),  # utils/torch_utils.py
         },
     ),
     (
@@ -118,6 +121,8 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "speculative_state_blocks": True,
             "mla_blackwell_block": 32,
             "align_block_within_batch": True,  # config/vllm.py:1220
+            "declared_kv": ("modelopt", "compressed-tensors"),  # layers/attention/attention.py:232
+            "declared_kv_wins": True,
         },
     ),
     (
@@ -137,7 +142,7 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     ),
     ((0, 20, 1), {"tokens_from_concurrency": True}),  # kv_cache_utils.py:1706
     ((0, 23, 0), {"align_when_speculating": False, "all_mode_adds_speculative": True, "compressed_layout": "slots"}),
-    ((0, 24, 0), {"unify_pages": "pad"}),  # kv_cache_utils.py:1087
+    ((0, 24, 0), {"unify_pages": "pad", "declared_kv_wins": False}),  # kv_cache_utils.py:1087
     ((0, 25, 0), {"skip_layers_raise_block": True, "sparse_auto_packed_on_sm120": True}),  # platforms/interface.py:639
     (
         (0, 26, 0),
