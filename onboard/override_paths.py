@@ -24,10 +24,12 @@ from onboard.plain_data import frozen, listed
 from onboard.profile import Profile
 from onboard.profile_yaml import (
     deployment_from_data,
+    deployment_to_data,
     drafter_from_data,
+    drafter_to_data,
     layers_to_data,
-    to_data,
     variant_from_data,
+    variant_to_data,
 )
 from onboard.sourced import Sourced
 
@@ -40,10 +42,10 @@ SPENT_ON_LAYERS = re.compile(
     r"|num_kv_shared_layers|ssm_.*|linear_.*|mamba_.*|kv_lora_rank|qk_.*_head_dim|index_.*"
 )
 _LAYERS = re.compile(r"^(?P<stack>layers|mtp_layers)(?:\[(?P<range>[^\]]*)\])?(?:\.(?P<rest>.+))?$")
-NAMED: dict[str, Callable[[Any, str], Any]] = {
-    "weights": variant_from_data,
-    "drafters": drafter_from_data,
-    "deployments": deployment_from_data,
+NAMED: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any, str], Any]]] = {
+    "weights": (variant_to_data, variant_from_data),
+    "drafters": (drafter_to_data, drafter_from_data),
+    "deployments": (deployment_to_data, deployment_from_data),
 }
 
 
@@ -238,28 +240,30 @@ def _named(profile: Profile, path: str, group: str, rest: str) -> Target:
     if field is not None and field not in ITEM_FIELDS[group] and not field.startswith("options."):
         raise unknown(profile, path)
 
+    to_plain, from_plain = NAMED[group]
+
+    def find(p: Profile) -> dict[str, Any] | None:
+        return next((to_plain(item) for item in getattr(p, group) if item.name == name), None)
+
     def get(p: Profile) -> Any:
-        item = next((d for d in to_data(p).get(group, ()) if d["name"] == name), None)
+        item = find(p)
         if item is None or field is None:
             return None if item is None else {k: v for k, v in item.items() if k not in _FILLED}
         at, _, option = field.partition(".")
         return (item.get(at) or {}).get(option) if option else item.get(at)
 
     def put(p: Profile, value: Any, where: str) -> Profile:
-        items = list(to_data(p).get(group, ()))
-        at = next((i for i, d in enumerate(items) if d["name"] == name), None)
+        items = list(getattr(p, group))
+        at = next((i for i, item in enumerate(items) if item.name == name), len(items))
         if value is None and field is None:
-            items = [d for d in items if d["name"] != name]
+            changed = []
         else:
-            item = _changed(items[at] if at is not None else None, field, value, name, where, group, path)
-            if at is None:
-                items.append(item)
-            else:
-                items[at] = item
-        try:
-            return replace(p, **{group: tuple(NAMED[group](d, path) for d in items)})  # type: ignore[arg-type]
-        except Refusal as refusal:
-            raise BadOverride(refusal.message, path=refusal.path, value=refusal.value, hint=refusal.hint) from None
+            try:
+                changed = [from_plain(_changed(find(p), field, value, name, where, group, path), path)]
+            except Refusal as refusal:
+                raise BadOverride(refusal.message, path=refusal.path, value=refusal.value, hint=refusal.hint) from None
+        items[at : at + 1] = changed
+        return replace(p, **{group: tuple(items)})  # type: ignore[arg-type]
 
     return Target(((group, name, *(field.split(".") if field else ())),), get, put)
 

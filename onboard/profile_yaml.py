@@ -69,7 +69,7 @@ def to_data(profile: Profile) -> dict[str, Any]:
         "weights": [variant_to_data(w) for w in profile.weights],
         "default_weights": profile.default_weights,
         "drafters": [drafter_to_data(d) for d in profile.drafters],
-        "deployments": [_plain(d) for d in profile.deployments],
+        "deployments": [deployment_to_data(d) for d in profile.deployments],
         "warnings": [w.to_json() for w in profile.warnings],
         "unknowns": [u.to_json() for u in profile.unknowns],
     }
@@ -101,6 +101,10 @@ def variant_to_data(variant: WeightVariant) -> dict[str, Any]:
 def drafter_to_data(drafter: DrafterRef) -> dict[str, Any]:
     data = _plain(drafter, leave_out=("layers",))
     return {**data, "layers": layers_to_data(drafter.layers)} if drafter.layers else data
+
+
+def deployment_to_data(deployment: Deployment) -> dict[str, Any]:
+    return _plain(deployment)
 
 
 def _spec(spec: Any) -> dict[str, Any]:
