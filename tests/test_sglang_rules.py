@@ -17,6 +17,7 @@ from onboard.derive import derive
 from onboard.errors import UnknownEngine, UnknownKnob, UnknownKvFormat, UsageError, WeightsUnknown
 from onboard.layers import FullAttention, Layer
 from onboard.profile import DrafterRef, Profile, SourceRef
+from tests.shared import SHARED, needs_shared
 
 GIB = 2**30
 BASE: dict[str, Any] = {"engine": "sglang", "card": "h100-80gb", "kv_cache_memory_bytes": 40 * GIB, "weights_gb": 1.0}
@@ -319,6 +320,27 @@ def test_sparse_latent_rows_by_card(card: str, kv: str, cell: int) -> None:
     sparse = deepseek(index_head_dim=128, index_n_heads=64, index_topk=2048)
     found = run(sparse, card=card, kv_cache_dtype=kv)
     assert cells(found) == cell and found.cache.pool.block_size == 64
+
+
+@needs_shared
+@pytest.mark.wide
+def test_public_bug_reports_that_name_sglang() -> None:
+    """A report that states no card is asked of one of unknown capability, whose fp8 rows carry no scales."""
+    from onboard.yamlio import load
+
+    asked = [
+        case
+        for case in load(SHARED / "evidence" / "bug_cases.yml")["cases"]
+        if (case["input"].get("ask") or {}).get("engine") == "sglang"
+    ]
+    assert asked
+    for case in asked:
+        ask, config = case["input"]["ask"], case["input"]["config"]
+        profile = derive(config, model_id=case["id"], source=SourceRef(kind="file", name=case["id"]))
+        found = run(
+            profile, card=None, vram_gib=80.0, kv_cache_dtype=ask["kv_dtype"], tensor_parallel_size=ask.get("tp", 1)
+        )
+        assert found.cache.growing_bytes_per_token == case["expected"]["kv_bytes_per_token"], case["id"]
 
 
 def test_an_indexer_on_some_layers_is_charged_on_those() -> None:

@@ -18,7 +18,7 @@ from onboard.profile import Profile
 GIB = 2**30
 # GiB taken before weights, by the CUDA context and collectives: (low, used, high), on one card, on several, on one
 # whose memory the operating system shares.
-BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.80), "several": (0.60, 0.71, 0.90), "unified": (4.0, 9.6, 20.0)}
+BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.82), "several": (0.30, 0.71, 0.90), "unified": (4.0, 9.6, 20.0)}
 
 
 def before_weights_bytes(resolved: Resolved, column: int = 1) -> int:
