@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from onboard.errors import Caution, MissingShard, NotJson, TooLarge, UnsafePath, WeightsUnknown
+from onboard.errors import MissingShard, NotJson, TooLarge, UnsafePath, WeightsUnknown
 
 MAX_INDEX_BYTES = 64 * 2**20
 MAX_INDEXES = 8  # in one folder; real ones hold one or two
@@ -78,18 +78,6 @@ class Choice:
     chosen: FileSet
     others: tuple[FileSet, ...]
     set_aside: tuple[tuple[str, str], ...]
-
-    @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """What was chosen and what was set aside, in one line each."""
-        if not self.set_aside and not self.others:
-            return ()
-        others = ", ".join(one.name for one in self.others)
-        aside = "; ".join(f"{path} ({why})" for path, why in self.set_aside[:6])
-        more = len(self.set_aside) - 6
-        text = f"{self.chosen.name!r} is used" + (f", --weights may name {others}" if others else "")
-        text += f"; set aside: {aside}" + (f" and {more} more" if more > 0 else "") if aside else ""
-        return (Caution("weights-choice", self.chosen.name, text),)
 
 
 def choose(files: Iterable[tuple[str, int]], read_text: Callable[[str], str], name: str | None = None) -> Choice:

@@ -30,6 +30,7 @@ class Geometry:
     vocab_size: int = 0
     tied_embeddings: bool | None = None
     quantization: Mapping[str, Any] | None = None
+    whole: frozenset[str] = frozenset()  # parts (`vision`) and kinds (`embedding`) that an engine does not divide
 
     def kv_heads(self, layer: int) -> int:
         return self.num_kv_heads if isinstance(self.num_kv_heads, int) else self.num_kv_heads.get(layer, 0)
@@ -55,7 +56,16 @@ def geometry_of(profile: Profile, quantization: Mapping[str, Any] | None = None)
         vocab_size=profile.fact("vocab_size") or 0,
         tied_embeddings=profile.fact("tie_word_embeddings"),
         quantization=quantization,
+        whole=_undivided(profile),
     )
+
+
+def _undivided(profile: Profile) -> frozenset[str]:
+    """What the rules hold whole though its names look divisible: towers of transformers' own modules, and the like."""
+    roles = {g.role for v in profile.weights if v.origin == "parameters" for g in v.groups}
+    towers = {p for p in ("vision", "audio") if any(r.startswith(f"{p}.") for r in roles)}
+    whole = {p for p in towers if f"{p}.attention" not in roles}
+    return frozenset(whole | ({"embedding"} if roles and "embedding" not in roles else set()))
 
 
 def group_tensors(tensors: Iterable[Tensor], geometry: Geometry) -> tuple[TensorGroup, ...]:
@@ -113,9 +123,13 @@ def _shares(
     """(kind, units, bytes, elements) of one module; a fused QKV matrix is split by its heads."""
     kind = where.kind
     shape = next((t.shape for s, t in parts.items() if not is_aux(s)), ())
+    if where.part in geometry.whole:
+        return [("other", 0, size, elements)]
     if where.part in ("vision", "audio", "talker"):
         return [("attention" if kind in ("qkv", "kv_proj", "kv_tied") else kind, 0, size, elements)]
     if kind == "embedding":
+        if kind in geometry.whole and not where.part:
+            return [("replicated", 0, size, elements)]
         return [(kind, shape[0] if len(shape) == 2 else 0, size, elements)]
     if kind == "lm_head":
         rows = geometry.vocab_size if "weight" not in parts else shape[0]

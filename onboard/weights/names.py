@@ -50,7 +50,7 @@ KINDS: tuple[tuple[str, str], ...] = (  # pattern of the module's path (no suffi
     (r"(?:^|\.)(?:\w*norm\w*|ln_\w+|ln\d?|layer_scalar|\w*layernorm\w*|norm\d?|\w*_scale|final_layer_norm)$", "norm"),
     (r"(?:attn|attention)\.(?:output\.dense|\w+)$", "attention"),
     (r"(?:^|\.)(?:q_b_proj|kv_b_proj|q_proj|o_proj|wq|wo|wq_b|wo_a|wo_b|out_proj|g_proj|dense)$", "attention"),
-    (r"(?:^|\.)(?:mlp|feed_forward|ffn|block_sparse_moe|moe|intermediate|output|fc\d)\b", "mlp"),
+    (r"(?:^|\.)(?:mlp|feed_forward|ffn|block_sparse_moe|moe|intermediate|output|fc\d|linear_fc\d)\b", "mlp"),
     (r"(?:^|\.)(?:gate_proj|up_proj|down_proj|gate_up_proj|w1|w2|w3|c_fc|fc1|fc2|dense_h_to_4h|dense_4h_to_h)$", "mlp"),
 )
 
