@@ -52,7 +52,7 @@ def check_row(row: Mapping[str, Any], given: Mapping[str, Any], corpus: Path) ->
     profile = profile_of(given, corpus)
     plan = plan_of(row, given, profile)
     profile = with_drafter(profile, given)
-    answers = [predict(profile, one) for one in pools(row, plan)]
+    answers = [predict(profile, one) for one in pools(row, plan, profile)]
     figures = tuple(_figures(row["logged"], answers))
     return Checked(**head, figures=figures, inferred=tuple(given.get("inferred", ())))
 
@@ -88,7 +88,7 @@ def with_drafter(profile: Profile, given: Mapping[str, Any]) -> Profile:
 def plan_of(row: Mapping[str, Any], given: Mapping[str, Any], profile: Profile) -> Plan:
     """The row's flags, with what the inputs add."""
     draft = given.get("draft")
-    speculative = given.get("k") or (draft or {}).get("k")
+    speculative = given["k"] if "k" in given else (draft or {}).get("k")
     if speculative is None and "n=" in str(row.get("spec", "")):
         speculative = int(str(row["spec"]).split("n=")[1].split()[0])
     dtype = str(row.get("kv_dtype", "auto"))
@@ -128,16 +128,29 @@ def _card(row: Mapping[str, Any]) -> str | None:
     return next((card for word, card in names.items() if word in text), None)
 
 
-def pools(row: Mapping[str, Any], plan: Plan) -> list[Plan]:
-    """The plan at the printed memory, and at both ends of its rounding to two decimals."""
+def pools(row: Mapping[str, Any], plan: Plan, profile: Profile) -> list[Plan]:
+    """The plan at the printed memory, and at both ends of its rounding to two decimals.
+
+    Where no memory is printed, the whole number of blocks that comes nearest to the printed tokens.
+    """
     printed = row["logged"].get("avail_gib")
     if printed is None:
-        return [replace(plan, kv_cache_memory_bytes=0)]
+        return [replace(plan, kv_cache_memory_bytes=_whole_blocks(row, plan, profile))]
     return [replace(plan, kv_cache_memory_bytes=round((printed + d) * GIB)) for d in (0.0, -0.005, 0.005)]
 
 
+def _whole_blocks(row: Mapping[str, Any], plan: Plan, profile: Profile) -> int:
+    tokens = row["logged"].get("tokens")
+    if tokens is None:
+        return 0
+    pool = predict(profile, replace(plan, kv_cache_memory_bytes=2**40)).cache.pool
+    claimed, length = sum(g.num_blocks_per_request for g in pool.groups), plan.max_model_len or 1
+    nearest = round(tokens * claimed / length)
+    return nearest * int(pool.extra["bytes_per_block"])
+
+
 def _figures(logged: Mapping[str, Any], answers: list[Prediction]) -> Any:
-    sized = "avail_gib" in logged
+    sized = "avail_gib" in logged or "tokens" in logged
     wanted = (
         ("tokens", 0.0, lambda p: p.cache.pool.tokens, sized),
         ("conc", 0.005, lambda p: p.cache.pool.max_concurrency, sized),
@@ -164,7 +177,8 @@ def report(rows: list[Checked]) -> str:
         "# vLLM's public boots",
         "",
         f"Written by `tools/boots.py`. {len(rows)} rows; {good} agree in every figure within the rounding of the",
-        f"printed memory, {differ} differ, {lack} lack an input. Nothing is fitted.",
+        f"printed memory, {differ} differ, {lack} lack an input. Nothing is fitted. Where a row prints no memory its",
+        "tokens must come from a whole number of blocks, to the token (one chance in some thousands).",
         "",
         "| row | model | rules of | figures (printed; predicted range) | result |",
         "|---|---|---|---|---|",
