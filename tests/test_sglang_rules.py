@@ -419,6 +419,30 @@ def test_a_pool_below_the_context_starts_and_is_tight() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "budget", "length", "knob"),
+    [
+        ("gpt_oss", 4, 131072, "swa_full_tokens_ratio"),
+        ("qwen", 4, 100000, "max_mamba_cache_size"),
+        ("gpt_oss", 2, 131072, None),
+        ("qwen", 2, 200000, None),
+        ("llama", 1, 131072, None),
+    ],
+)
+def test_another_split_of_the_budget_is_named_where_it_holds(
+    name: str, budget: int, length: int, knob: str | None
+) -> None:
+    profile = {"gpt_oss": gpt_oss, "qwen": lambda: qwen_hybrid(32, 32), "llama": llama}[name]()
+    knobs: dict[str, Any] = {"kv_cache_memory_bytes": budget * GIB, "max_model_len": length}
+    found = run(profile, **knobs)
+    assert found.verdict == "TIGHT"
+    hints = [n.message.split()[-2:] for n in found.notes if n.kind == "next-step"]
+    assert [flag.strip("-").replace("-", "_") for flag, _ in hints] == ([knob] if knob else [])
+    if knob:
+        value = float(hints[0][1])
+        assert run(profile, **knobs, **{knob: int(value) if value.is_integer() else value}).verdict == "PASS"
+
+
+@pytest.mark.parametrize(
     ("knobs", "kind"),
     [
         ({"kv_cache_memory_bytes": 0}, "memory"),

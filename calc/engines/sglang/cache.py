@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calc.engines.sglang import pools
 from calc.engines.sglang.draft import drafting
+from calc.engines.sglang.hints import split_hints
 from calc.engines.sglang.layout import is_compressed
 from calc.engines.sglang.model import Model, model_of
 from calc.engines.sglang.refuse import pool_reasons, slack_reasons, tight_reasons
@@ -47,7 +48,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
         window_bytes_per_sequence=one.window,
         reasons=pool_reasons(settings, rules, model, sized, pool_bytes) + slack_reasons(resolved, settings, kept),
         tight=tight_reasons(settings, model, sized, asked),
-        notes=_notes(settings, model, sized),
+        notes=_notes(settings, model, sized) + split_hints(settings, model, sized, asked, pool_bytes),
         explain=_explain(settings, model, sized),
     )
 
