@@ -6,12 +6,13 @@ Source: llama.cpp 0c1e57098 src/llama-context.cpp:670 (what is reserved), :430 (
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from calc.engines.llamacpp.cache import window_cells
 from calc.engines.llamacpp.estimate import Buffer, estimated_buffers
 from calc.engines.llamacpp.graph.dense import INPUT, OUTPUT, LayerShape, Shape, dense_graph
-from calc.engines.llamacpp.graph.recipes import RECIPES
+from calc.engines.llamacpp.graph.recipes import RECIPES, Recipe
 from calc.engines.llamacpp.graph.schedule import buffers
 from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST, Placement
@@ -32,10 +33,15 @@ def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, pla
     if recipe is None or _count(profile, "num_experts") or not _count(profile, "hidden_size"):
         return estimated_buffers(profile, model, settings, placement)
     pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
-    graph = dense_graph(shape_of(profile, model, settings), recipe)
-    sizes = buffers(graph, device_of(placement, settings), placement.devices, pipeline=pipeline)
+    sizes = _peaks(shape_of(profile, model, settings), recipe, placement, pipeline)
     rule = f"peak of the {model.name} graph for {settings.n_ubatch} tokens at {settings.n_ctx_seq} cells"
     return {device: Buffer(size, size, size, rule) for device, size in sizes.items()}
+
+
+@lru_cache(maxsize=128)
+def _peaks(shape: Shape, recipe: Recipe, placement: Placement, pipeline: bool) -> dict[int, int]:
+    """A prediction asks for the same graph several times."""
+    return buffers(dense_graph(shape, recipe), device_of(placement), placement.devices, pipeline=pipeline)
 
 
 def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
@@ -95,7 +101,7 @@ def _layer_shape(profile: Profile, model: LlamaModel, layer: Layer) -> LayerShap
     return LayerShape(heads * spec.k_dim, k, v, heads, windowed, owner, mlp, heads * spec.v_dim)
 
 
-def device_of(placement: Placement, settings: Settings) -> Callable[[int], int]:
+def device_of(placement: Placement) -> Callable[[int], int]:
     """The device of a block, of the output (OUTPUT) or of the token table (INPUT)."""
 
     def device(layer: int) -> int:
