@@ -28,9 +28,13 @@ REFUSALS = {
 BYTES = 2
 # What the calculator or the format decides, not the layout.
 ELSEWHERE = {
-    "kv_plus_state_mib_rounded", "layer_count_same_for_every_kv_dtype", "report_names_context_used", "names", "architecture",
+    "kv_plus_state_mib_rounded",
+    "layer_count_same_for_every_kv_dtype",
+    "report_names_context_used",
+    "names",
+    "architecture",
     "state_bytes_per_seq",
-}  # fmt: skip
+}
 
 
 def _attention(profile: Profile) -> list[tuple[int, Any]]:

@@ -114,8 +114,8 @@ def test_junk_in_any_field_refuses_or_derives(name: str, junk: dict[str, Any]) -
         {"model_type": ["llama"], "num_hidden_layers": 2},
         {"model_type": "gpt_oss", "layer_types": ["full_attention"]},
         {"model_type": "llama", "layer_types": [None] * 32},
-        {"model_type": "openelm", "num_transformer_layers": 4, "head_dim": 8, "num_kv_heads": [1, 2], "num_query_heads": [4] * 4},
-        {"model_type": "deci", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "block_configs": [3]},
+        {"num_transformer_layers": 4, "head_dim": 8, "num_kv_heads": [1, 2], "num_query_heads": [4] * 4},
+        {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "block_configs": [3]},
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_model_is_refused_by_name(config: dict[str, Any]) -> None:

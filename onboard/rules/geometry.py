@@ -36,29 +36,16 @@ def check_labels(facts: Facts, labels: tuple[str, ...]) -> None:
             need_window(facts, index)
 
 
-def check_labels(facts: Facts, labels: tuple[str, ...]) -> None:
-    """Refuse an unknown label or a missing window before any geometry is asked: the plainer reason comes first."""
-    for index, label in enumerate(labels):
-        if label not in BUILDERS:
-            raise _unknown(facts, label, index)
-    if SLIDING in labels:
-        need_window(facts, labels.index(SLIDING))
-
-
-def _unknown(facts: Facts, label: str, index: int) -> UnknownLayerKind:
-    return UnknownLayerKind(
-        f"layer {index} is {label[:80]!r}, which no rule knows",
-        path=f"{facts.path('layer_types')}[{index}]",
-        value=label[:200],
-        hint="known: " + ", ".join(sorted(BUILDERS)),
-    )
-
-
 def layer_for(facts: Facts, label: str, index: int) -> Layer:
     """The layer at `index`. Raises UnknownLayerKind, naming the label, where no builder knows it."""
     builder = BUILDERS.get(label)
     if builder is None:
-        raise _unknown(facts, label, index)
+        raise UnknownLayerKind(
+            f"layer {index} is {label[:80]!r}, which no rule knows",
+            path=f"{facts.path('layer_types')}[{index}]",
+            value=label[:200],
+            hint="known: " + ", ".join(sorted(BUILDERS)),
+        )
     return Layer(
         tuple(spec for spec in builder(facts, index) if not (isinstance(spec, Heads) and spec.num_kv_heads == 0))
     )
