@@ -55,7 +55,7 @@ def printed(report: BootReport, quantity: str) -> list[Any]:
     return [line.printed.value for line in report.lines if line.printed.quantity == quantity]
 
 
-# --- reading ----------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def test_a_boot_is_read_and_agrees(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_numbers_and_ranks() -> None:
     assert rank_of("INFO x") is None
 
 
-# --- what a difference points at ----------------------------------------------------------------------------------
+# --- what a difference points at ------------------------------------------------------------------------------------
 
 
 def boot_of(profile: Profile, plan: Plan, version: str) -> str:
@@ -222,7 +222,7 @@ def test_what_nothing_explains_is_said_with_its_size(tmp_path: Path) -> None:
     assert not report.agrees
 
 
-# --- boots that failed ----------------------------------------------------------------------------------
+# --- boots that failed ----------------------------------------------------------------------------------------------
 
 REFUSED = (
     "(EngineCore pid=7) Initializing a V1 LLM engine (v{version}) with config: model='m', max_seq_len=262144, "
@@ -282,7 +282,7 @@ def test_free_memory_and_state_slots(tmp_path: Path) -> None:
     assert {"--max-num-seqs 787", "--enforce-eager"} <= set(report.flags)
 
 
-# --- the command ----------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------------------------
 
 CONFIG = {
     "model_type": "llama",
@@ -327,3 +327,44 @@ def test_the_command_prints_text(tmp_path: Path) -> None:
     )
     assert result.exception is None, result.output
     assert "GPU KV" not in result.output and "kv_tokens" in result.output
+
+
+# --- lines of every age ---------------------------------------------------------------------------------------------
+
+ONE_LINE = "GPU KV cache size: 174,752 tokens, Maximum concurrency for 4,096 tokens per request: 42.66x"
+OLD_OOM = "allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 20.00 GiB already allocated; 1.20 GiB free;"
+PROFILE = "model weights take 14.99GiB; non_torch_memory takes 0.35GiB; PyTorch activation peak memory takes 1.20GiB;"
+USAGE = (
+    "Actual usage is 14.9 GiB for weight, 1.2 GiB for peak activation, 0.35 GiB for non-torch memory, "
+    "and 0.5 GiB for CUDAGraph memory."
+)
+LINES = [
+    ("INFO model_runner.py:1077] Loading model weights took 14.9888 GB", "weights", round(14.9888 * 2**30)),
+    ("INFO Model loading took 6.1 GiB and 3.2 seconds", "weights", round(6.1 * 2**30)),
+    ("kv_cache_size=3.81GiB gpu_memory_utilization=0.90", "kv_available", round(3.81 * 2**30)),
+    ("the rest of the memory reserved for KV Cache is 3.81GiB.", "kv_available", round(3.81 * 2**30)),
+    ("# GPU blocks: 1952, # CPU blocks: 2048", "num_blocks", 1952),
+    ("# cuda blocks: 1952, # CPU blocks: 2048", "num_blocks", 1952),
+    (ONE_LINE, "kv_tokens", 174752),
+    (ONE_LINE, "max_concurrency", 42.66),
+    ("Based on the available memory, the estimated maximum model length is 32560.", "max_model_len_that_fits", 32560),
+    ("Auto-fit max_model_len: reduced from 131072 to 87872 to fit", "max_model_len_that_fits", 87872),
+    (OLD_OOM, "oom_free", round(1.2 * 2**30)),
+    ("Padding mamba page size by 6.26% to ensure that", "state_padding_percent", 6.26),
+    ("Add 8 padding layers, may waste at most 15.38% KV cache memory", "padding_layers_percent", 15.38),
+    ("CUDA graph pool memory: 0.45 GiB (actual), 0.93 GiB (estimated), diff", "cuda_graphs", round(0.93 * 2**30)),
+    ("PyTorch activation peak memory takes 1.40GiB", None, None),
+    (PROFILE, "activation", round(1.2 * 2**30)),
+    (USAGE, "runtime", round(0.35 * 2**30)),
+    ("In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).", "align_block", 2096),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "quantity", "value"), LINES)
+def test_lines_of_every_age(text: str, quantity: str | None, value: float | None) -> None:
+    from calc.bootlog_lines import printed_of
+    from calc.engines.vllm.log import LOG
+
+    assert quantity is None or any(key in text for key in LOG.keys), "a line that holds no key word is never read"
+    found = {p.quantity: p.value for pattern in LOG.patterns for p in printed_of(1, text, pattern)}
+    assert found.get(quantity or "activation") == value

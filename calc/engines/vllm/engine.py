@@ -21,7 +21,7 @@ from calc.engines.vllm.terms import fixed_terms
 from calc.engines.vllm.versions import rules_for
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Parts, Pool, Reason, Resolved, Term
-from calc.speculation import speculation
+from calc.speculation import Speculation, speculation
 from onboard.errors import UnknownKnob
 from onboard.layers import ChunkedAttention, plain
 from onboard.profile import Profile
@@ -165,9 +165,17 @@ def _build(profile: Profile, resolved: Resolved) -> Layout:
             speculative=plan.num_speculative_tokens or 0,
             ssm_dtype=state_dtype(profile, plan.mamba_ssm_cache_dtype, rules),
             state_chunk=plan.mamba_block_size or (chunk if isinstance(chunk, int) and chunk > 0 else None),
+            retained=_retained(profile, spec) if rules.mtp_modules_extend_windows else 0,
             hybrid_off=plan.disable_hybrid_kv_cache_manager or (chunked and eagle),
         )
     )
+
+
+def _retained(profile: Profile, spec: Speculation | None) -> int:
+    """k - 1 where several MTP modules run (config/speculative.py use_multi_module_mtp)."""
+    if spec is None or spec.method != "mtp" or min(len(profile.mtp_layers), spec.num_tokens) <= 1:
+        return 0
+    return spec.num_tokens - 1
 
 
 def _no_cache(reason: Reason | None, length: int = 0) -> CachePlan:

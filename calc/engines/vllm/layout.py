@@ -11,7 +11,7 @@ from calc.engines.vllm.grouping import Group, Member, group_layers, promoted
 from calc.engines.vllm.hybrid import GDN_CHECKPOINT, Raised, raise_block, skip_layer_block
 from calc.engines.vllm.kv_dtype import KvDtype
 from calc.engines.vllm.packed import slot_block_bytes, tuple_block_bytes
-from calc.engines.vllm.pages import GROW, Page
+from calc.engines.vllm.pages import GROW, WINDOW, Page
 from calc.engines.vllm.shape import Shape
 from calc.engines.vllm.specs import Context, pages_of
 from calc.engines.vllm.versions import Rules
@@ -41,6 +41,7 @@ class Request:
     ssm_dtype: str | None
     state_chunk: int | None
     hybrid_off: bool
+    retained: int = 0  # tokens kept behind a window for several MTP modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +186,8 @@ def _members(req: Request, context: Context, raised: Raised | None) -> tuple[lis
         real += [(_stage_of(index, sizes), page) for page in pages_of(layer, index, context)]
     for layer in req.draft_layers:
         real += [(req.pp - 1, page) for page in pages_of(layer, -1, context)]
+    if req.retained:
+        real = [(s, replace(p, reach=p.reach + req.retained) if p.demand == WINDOW else p) for s, p in real]
     if raised is None:
         return list(real), real
     padded = [(s, p.padded_to(raised.page_bytes)) if p.is_state else (s, p) for s, p in real]

@@ -33,9 +33,11 @@ def _line(text: str, **units: str) -> LinePattern:
 
 
 PATTERNS: tuple[LinePattern, ...] = (
-    _line(rf"Model loading took (?P<weights>{N})\s*G", weights="GiB"),
+    _line(rf"(?:Model loading|Loading model weights) took (?P<weights>{N})\s*G", weights="GiB"),
     _line(rf"Available KV cache memory: (?P<kv_available>{N})\s*GiB", kv_available="GiB"),
     _line(rf"reserved for KV Cache is (?P<kv_available>{N})\s*GiB", kv_available="GiB"),
+    _line(rf"kv_cache_size=(?P<kv_available>{N})\s*GiB", kv_available="GiB"),
+    _line(rf"non_torch_memory=(?P<runtime>{N})\s*GiB", runtime="GiB"),
     _line(rf"# (?:GPU|cuda) blocks: (?P<num_blocks>{N})", num_blocks="count"),
     _line(rf"KV cache size: (?P<kv_tokens>{N})\s*tokens", kv_tokens="count"),
     _line(rf"Maximum concurrency for {N}\s*tokens per request: (?P<max_concurrency>{N})x"),
@@ -51,9 +53,22 @@ PATTERNS: tuple[LinePattern, ...] = (
         rf"total capacity of (?P<card_total>{N})\s*GiB of which (?P<oom_free>{N})\s*(?P<oom_free_unit>[KMG]iB)",
         card_total="GiB",
     ),
+    _line(
+        rf"\(GPU \d+; (?P<card_total>{N})\s*GiB total capacity;.{{0,80}}?"
+        rf"(?P<oom_free>{N})\s*(?P<oom_free_unit>[KMG]iB) free",
+        card_total="GiB",
+    ),
+    _line(
+        rf"Auto-fit max_model_len: reduced from {N}\s*to (?P<max_model_len_that_fits>{N})",
+        max_model_len_that_fits="count",
+    ),
+    _line(
+        rf"CUDA graph pool memory: (?P<cuda_graphs_taken>{N})\s*GiB \(actual\), (?P<cuda_graphs>{N})\s*GiB \(estimated",
+        cuda_graphs_taken="GiB", cuda_graphs="GiB",
+    ),
     _line(rf"Graph capturing finished in .{{1,40}}?took (?P<cuda_graphs_taken>{N})\s*GiB", cuda_graphs_taken="GiB"),
     _line(rf"Estimated CUDA graph memory: (?P<cuda_graphs>{N})\s*GiB", cuda_graphs="GiB"),
-    _line(rf"total_gpu_memory \((?P<card_total>{N})\s*GiB\)", card_total="GiB"),
+    _line(rf"total_gpu_memory(?: \(|=)(?P<card_total>{N})\s*GiB", card_total="GiB"),
     _line(
         rf"model weights take (?P<weights>{N})\s*GiB; non_torch_memory takes (?P<runtime>{N})\s*GiB; "
         rf"PyTorch activation peak memory takes (?P<activation>{N})\s*GiB",
@@ -97,9 +112,10 @@ class VllmLog:
     engine = "vllm"
     marks: tuple[str, ...] = ("vllm", "vLLM", "EngineCore", "KV cache size", "Available KV cache memory")
     keys: tuple[str, ...] = (
-        "Model loading took", "KV cache size:", "KV cache memory", "for KV Cache", "GPU blocks", "cuda blocks",
+        "Model loading took", "model weights took",
+        "KV cache size:", "KV cache memory", "for KV Cache", "GPU blocks", "cuda blocks",
         "Maximum concurrency", "max seq len", "maximum model length", "out of memory", "total capacity of",
-        "Graph capturing", "CUDA graph memory",
+        "Graph capturing", "CUDA graph memory", "CUDA graph pool", "kv_cache_size=", "total capacity;", "Auto-fit",
         "total_gpu_memory", "non_torch_memory", "peak activation", "Free memory on device", "attention block size",
         "mamba page size", "padding layers", "Mamba cache", "cache blocks", "LLM engine", "non-default args",
         "server version", "max_num_batched_tokens", "max model len", "synchronous scheduling", "vllm serve",

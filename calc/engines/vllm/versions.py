@@ -32,6 +32,7 @@ class Rules:
     graphs_inside_budget: bool = False  # CUDA-graph estimate subtracted before the pool is sized
     pipeline_adds_batch: bool = False  # with async scheduling, pipeline stages + 1 batches are in flight
     batches_in_flight: bool = False  # windows reserve every concurrent batch, not one
+    mtp_modules_extend_windows: bool = False  # several MTP modules keep k - 1 tokens more behind a window
     null_block_checked: bool = False  # the fit check leaves one block out
     fit_check: str = "groups"  # "layers": no group padding; "groups"
     fit_check_whole_model: bool = False  # all pipeline stages against one stage's memory
@@ -155,7 +156,10 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
         (0, 27, 0),  # platforms/interface.py:885; kv_cache_utils.py:944
         {"mla_hybrid_floor": 128, "align_block_within_batch": False, "claims_by_bytes": False},
     ),
-    ((0, 28, 0), {"large_card_tier": True, "gb10_small_tier": True}),  # engine/arg_utils.py:2582
+    (
+        (0, 28, 0),  # engine/arg_utils.py:2582; kv_cache_utils.py:2137
+        {"large_card_tier": True, "gb10_small_tier": True, "mtp_modules_extend_windows": True},
+    ),
     (
         (0, 29, 0),
         {  # kv_cache_utils.py:975, :1668
