@@ -159,7 +159,10 @@ FIELDS: dict[str, Field] = {
             "ffn_config.moe_num_experts",
             "moe.num_experts",
         ),
-        "any",
+        "int",
+        0,
+        2**20,
+        per_layer=True,
     ),
     "num_experts_per_token": Field(
         (
@@ -172,16 +175,27 @@ FIELDS: dict[str, Field] = {
             "ffn_config.moe_top_k",
             "moe.num_experts_per_tok",
         ),
-        "any",
+        "int",
+        0,
+        2**20,
+        per_layer=True,
     ),
     "moe_intermediate_size": Field(
-        ("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"), "any"
+        ("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"),
+        "int",
+        0,
+        2**30,
+        per_layer=True,
     ),
     "shared_expert_intermediate_size": Field(
         ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), "int", 0
     ),
     "num_shared_experts": Field(
-        ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"), "any"
+        ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
+        "int",
+        0,
+        2**30,
+        per_layer=True,
     ),
     "num_mtp_layers": Field(
         ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules"),

@@ -21,8 +21,8 @@ DATA = Path(__file__).resolve().parent.parent / "onboard" / "data" / "class_defa
 TYPES = json.loads((Path(__file__).parent / "data" / "decoder_types.json").read_text())
 SIZES = {
     84: ("hidden_size", "d_model", "n_embd", "embed_dim", "emb_dim", "embedding_dim"),
-    14: ("num_hidden_layers", "decoder_layers", "encoder_layers", "num_layers", "n_layer", "num_decoder_layers", "n_layers",
-         "layers", "num_encoder_layers", "v_head_dim"),
+    14: ("num_hidden_layers", "decoder_layers", "encoder_layers", "num_layers", "n_layer", "num_decoder_layers",
+         "n_layers", "layers", "num_encoder_layers", "v_head_dim"),
     6: ("num_attention_heads", "decoder_attention_heads", "encoder_attention_heads", "num_heads", "n_head", "n_heads",
         "attention_heads", "num_decoder_attention_heads", "num_encoder_attention_heads", "qk_rope_head_dim"),
     3: ("num_key_value_heads", "num_kv_heads"),
@@ -45,7 +45,7 @@ EXCEPTIONS = {
     **dict.fromkeys(("blt", "pi0"), "states no layer count"),
     **dict.fromkeys(("bamba", "granitemoehybrid", "zamba", "zamba2"), "these sizes do not fit its state"),
     **dict.fromkeys(("dory", "inkling2_loop", "inkling2_loop_text"), "loops: more cache layers than the class counts"),
-    **dict.fromkeys(("inkling2", "inkling2_text", "inkling_mm_model", "inkling_text"), "its sliding layers read swa_* keys"),
+    **dict.fromkeys(("inkling2", "inkling2_text", "inkling_mm_model", "inkling_text"), "swa_* keys on sliding layers"),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), "the default number of sharing layers exceeds 14"),
     **dict.fromkeys(("cpmant", "pix2struct", "switch_transformers", "udop"), "its head size is not called head_dim"),
     "deepseek_v4": "every layer has a window beside its compressed entries, in code",
