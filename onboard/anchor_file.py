@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onboard.anchor_values import check_values
 from onboard.anchors import anchor_files
 from onboard.errors import BadAnchor
 from onboard.yamlio import load_cached, write_atomic
@@ -93,6 +94,7 @@ def anchor_of(data: Mapping[str, Any], where: str = "anchor") -> Anchor:
             raise BadAnchor(
                 f"{where}.{name} must be a {expected.__name__.lower()}", path=f"{where}.{name}", value=value
             )
+    check_values(data, where)
     return Anchor(**{"set": "boots", "version": "", **data})
 
 

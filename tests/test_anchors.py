@@ -174,6 +174,23 @@ def test_a_field_that_is_unknown_or_mistyped_is_named() -> None:
         anchor_of(anchor_data(flags=[1]))
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"flags": {"tensor_parallel_size": "two"}}, "flags.tensor_parallel_size"),
+        ({"flags": {"max_num_seqs": 2**60}}, "flags.max_num_seqs"),
+        ({"flags": {"gpu_memory_utilization": True}}, "flags.gpu_memory_utilization"),
+        ({"printed": {"available_gib": float("nan")}}, "printed.available_gib"),
+        ({"printed": {"available_gib": "about eleven"}}, "printed.available_gib"),
+        ({"geometry": {"hidden": -5}}, "geometry.hidden"),
+        ({"geometry": {"delta": [1, 2]}}, "geometry.delta"),
+    ],
+)
+def test_a_value_that_is_no_such_number_is_named(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadAnchor, match=field):
+        anchor_of(anchor_data(**changes))
+
+
 def test_written_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     dump_anchors(path, [anchor_data(note='a "quoted" – note'), anchor_data(id="other")])
