@@ -10,6 +10,7 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid, UnknownLayerKind
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Compressed, Indexer, WindowAttention
+from onboard.rules.nested import single
 from onboard.rules.recurrent_labels import COMPRESSED_SPARSE, HEAVILY_COMPRESSED, WINDOW_K
 from onboard.states import CompressorOverlap
 
@@ -55,22 +56,19 @@ def ratio_label(facts: Facts, ratio: object, index: int) -> str:
 
 def window_only(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """The window of K that every layer of the class has."""
-    window = facts.need("sliding_window", "gives the window that every layer has")
-    return (
-        WindowAttention(
-            num_kv_heads=facts.get("num_kv_heads") or 1, k_dim=facts.need("head_dim"), v_dim=0, window=window
-        ),
-    )
+    window = single(facts, "sliding_window", "gives the window that every layer has")
+    heads = single(facts, "num_kv_heads") if facts.get("num_kv_heads") else 1
+    return (WindowAttention(num_kv_heads=heads, k_dim=single(facts, "head_dim"), v_dim=0, window=window),)
 
 
 def heavily_compressed(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """Window and compressed entries."""
-    return (*window_only(facts, index), Compressed(facts.need("head_dim"), _rate(facts, HEAVILY_COMPRESSED)))
+    return (*window_only(facts, index), Compressed(single(facts, "head_dim"), _rate(facts, HEAVILY_COMPRESSED)))
 
 
 def compressed_sparse(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """Window, compressed entries, the indexer's keys of them, and the overlap of windows."""
-    rate, dim = _rate(facts, COMPRESSED_SPARSE), facts.need("head_dim")
+    rate, dim = _rate(facts, COMPRESSED_SPARSE), single(facts, "head_dim")
     index_dim = facts.need("compressed_index_head_dim", "gives the indexer's keys of compressed layers")
     return (
         *window_only(facts, index),

@@ -30,10 +30,9 @@ class DraftMark:
     def fits(self, config: Mapping[str, Any]) -> bool:
         if self.keys and all(_at(config, key) is not None for key in self.keys):
             return True
-        names = config.get("architectures")
-        return bool(self.architecture) and any(
-            isinstance(name, str) and self.architecture in name.lower() for name in names or ()
-        )
+        listed = config.get("architectures")
+        names = [name for name in listed if isinstance(name, str)] if isinstance(listed, (list, tuple)) else []
+        return bool(self.architecture) and any(self.architecture in name.lower() for name in names)
 
 
 # The first that fits. Narrower kinds stand first: a DSpark file also has a DFlash file's keys.

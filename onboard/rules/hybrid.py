@@ -5,6 +5,7 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Heads, SharedWith
+from onboard.rules.nested import single
 from onboard.rules.pattern_words import indices
 from onboard.rules.recurrent import recurrent_caches
 from onboard.states import CompressedConvAttention, FourConvs, PerLayerEmbedding, StateCache
@@ -54,7 +55,7 @@ def _state(facts: Facts, index: int, attention: tuple[CacheSpec, ...]) -> tuple[
             FourConvs(
                 k_channels=heads.num_kv_heads * heads.k_dim,
                 v_channels=heads.num_kv_heads * heads.v_dim,
-                hidden_size=facts.need("hidden_size"),
+                hidden_size=single(facts, "hidden_size"),
                 conv_kernel=facts.need("sconv_kernel_size"),
             ),
         )
@@ -63,7 +64,7 @@ def _state(facts: Facts, index: int, attention: tuple[CacheSpec, ...]) -> tuple[
 
 def _compressed_convolution(facts: Facts, heads: Heads) -> StateCache:
     """q and k run through two convolutions; half of each value is the token before's (transformers 5.24 `zaya`)."""
-    queries = facts.need("num_attention_heads")
+    queries = single(facts, "num_attention_heads")
     return CompressedConvAttention(
         channels=(queries + heads.num_kv_heads) * heads.k_dim,
         columns=facts.need("cca_time0") - 1 + facts.need("cca_time1") - 1,
@@ -75,9 +76,9 @@ def _zamba_head_dim(facts: Facts) -> None:
     """Zamba's attention reads hidden states and embeddings side by side: its heads share twice the hidden size."""
     if facts.get("zamba_mamba_heads") is None:
         return
-    stated, heads = facts.get("attention_head_dim"), facts.need("num_attention_heads")
+    stated, heads = facts.get("attention_head_dim"), single(facts, "num_attention_heads")
     if stated is None:
-        width = facts.get("attention_hidden_size") or 2 * facts.need("hidden_size")
+        width = facts.get("attention_hidden_size") or 2 * single(facts, "hidden_size")
         if width % heads:
             raise FieldInvalid(
                 f"{heads} heads do not divide {width}", path=facts.prefix + "num_attention_heads", value=heads
@@ -107,7 +108,7 @@ def ngram_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     ngram = facts.need("ngram_size")
     return (
         PerLayerEmbedding(
-            channels=facts.need("hidden_size") * facts.need("hc_count"),
+            channels=single(facts, "hidden_size") * facts.need("hc_count"),
             columns=(facts.need("ple_conv_kernel_size") - 1) * ngram,
             num_context_ids=ngram - 1,
         ),

@@ -22,7 +22,7 @@ def _shared_tail(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """
     count = facts.get("num_kv_shared_layers") or 0
     if not count:
-        return _reads_target(facts, layers) if facts.root.get("model_type") in READS_TARGET else layers
+        return _reads_target(facts, layers) if str(facts.root.get("model_type")) in READS_TARGET else layers
     path = facts.path("num_kv_shared_layers")
     if count > len(layers):
         raise FieldInvalid(f"{path} is more than {len(layers)} layers", path=path, value=count)

@@ -48,8 +48,10 @@ def pattern_labels(facts: Facts, pattern: str, path: str) -> tuple[str, ...]:
     return tuple(PATTERN_CHARACTERS[character] for character in pattern)
 
 
-def indices(facts: Facts, name: str, values: Sequence[Any], count: int, first: int = 0) -> frozenset[int]:
+def indices(facts: Facts, name: str, values: Any, count: int, first: int = 0) -> frozenset[int]:
     """Layer indices, counted from 0, of a list that counts from `first`. Raises where one is no layer."""
+    if not isinstance(values, (list, tuple)):
+        raise FieldInvalid(f"{name} must be a list of layers", path=facts.prefix + name, value=repr(values)[:200])
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not first <= value < count + first:
             raise FieldInvalid(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onboard.facts import Facts
-from onboard.rules.nested import nested_int
+from onboard.rules.nested import nested_int, single
 from onboard.rules.state_dtypes import ssm_dtype
 from onboard.states import GatedDeltaNet, KimiDelta, LightningAttention, StateCache
 
@@ -14,9 +14,9 @@ def gated_delta_net(facts: Facts) -> StateCache:
     k_heads, v_heads = facts.get("linear_num_key_heads"), facts.get("linear_num_value_heads")
     k_dim, v_dim = facts.get("linear_key_head_dim"), facts.get("linear_value_head_dim")
     if derived:
-        heads = facts.need("num_attention_heads")
+        heads = single(facts, "num_attention_heads")
         k_heads, v_heads = k_heads or heads, v_heads or heads
-        k_dim = k_dim or int(0.75 * facts.need("hidden_size") / k_heads)
+        k_dim = k_dim or int(0.75 * single(facts, "hidden_size") / k_heads)
         v_dim = v_dim or 2 * k_dim
     return GatedDeltaNet(
         num_k_heads=k_heads or facts.need("linear_num_key_heads"),
@@ -51,8 +51,8 @@ def kda(facts: Facts) -> StateCache:
 def kda_from_attention(facts: Facts) -> StateCache:
     """Ling/Ring 2.5: what is not stated apart is the attention's (transformers 5.24 BailingHybridConfig)."""
     return KimiDelta(
-        num_heads=facts.get("linear_num_heads") or facts.need("num_attention_heads"),
-        head_dim=facts.get("linear_head_dim") or facts.need("head_dim"),
+        num_heads=facts.get("linear_num_heads") or single(facts, "num_attention_heads"),
+        head_dim=facts.get("linear_head_dim") or single(facts, "head_dim"),
         conv_kernel=facts.need("short_conv_kernel_size"),
     )
 
@@ -61,4 +61,4 @@ def lightning(facts: Facts) -> StateCache:
     """The attention's heads (vLLM 0.23 `models/minimax_text_01.py`, `bailing_moe_linear.py`)."""
     from onboard.rules.geometry import head_dim
 
-    return LightningAttention(facts.need("num_attention_heads"), head_dim(facts))
+    return LightningAttention(single(facts, "num_attention_heads"), head_dim(facts))

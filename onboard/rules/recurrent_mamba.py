@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.errors import FieldInvalid, UnknownLayerKind
 from onboard.facts import Facts
-from onboard.rules.nested import nested_int
+from onboard.rules.nested import nested_int, scaled, single
 from onboard.rules.state_dtypes import ssm_dtype
 from onboard.states import Mamba1, Mamba2, MambaHeads, StateCache
 
@@ -32,7 +32,7 @@ def _head_dim(facts: Facts, heads: int) -> int:
             path=facts.find("ssm_head_dim").where,  # type: ignore[union-attr]
             value=repr(stated),
         )
-    inner = facts.get("mamba_d_ssm") or int(facts.need("ssm_expand") * facts.need("hidden_size"))
+    inner = facts.get("mamba_d_ssm") or scaled(facts, "ssm_expand", single(facts, "hidden_size"))
     if inner % heads:
         raise FieldInvalid(
             f"{heads} Mamba heads do not divide {inner}", path=facts.prefix + "mamba_n_heads", value=heads
@@ -45,7 +45,7 @@ def _head_dim(facts: Facts, heads: int) -> int:
 def pure_mamba2(facts: Facts) -> StateCache:
     return Mamba2(
         num_heads=facts.need("pure_num_heads"),
-        head_dim=facts.need("head_dim"),
+        head_dim=single(facts, "head_dim"),
         num_groups=facts.need("pure_num_groups"),
         state_dim=facts.need("pure_state_dim"),
         conv_kernel=facts.need("ssm_conv_kernel"),
@@ -66,7 +66,7 @@ def plamo2(facts: Facts) -> StateCache:
 
 
 def zamba1(facts: Facts) -> StateCache:
-    heads, inner = facts.need("zamba_mamba_heads"), int(facts.need("ssm_expand") * facts.need("hidden_size"))
+    heads, inner = facts.need("zamba_mamba_heads"), scaled(facts, "ssm_expand", single(facts, "hidden_size"))
     if inner % heads:
         raise FieldInvalid(
             f"{heads} Mamba heads do not divide {inner}", path=facts.prefix + "n_mamba_heads", value=heads
@@ -82,7 +82,7 @@ def zamba1(facts: Facts) -> StateCache:
 
 def mamba1(facts: Facts) -> StateCache:
     return Mamba1(
-        inner_dim=int(facts.need("ssm_expand") * facts.need("hidden_size")),
+        inner_dim=scaled(facts, "ssm_expand", single(facts, "hidden_size")),
         state_dim=facts.need("ssm_state_dim"),
         conv_kernel=facts.need("ssm_conv_kernel"),
         ssm_dtype=ssm_dtype(facts),
@@ -91,11 +91,11 @@ def mamba1(facts: Facts) -> StateCache:
 
 def pure_mamba1(facts: Facts) -> StateCache:
     """A stated `intermediate_size` is d_inner and beats expand x hidden (Falcon-Mamba states expand 16)."""
-    stated = facts.get("intermediate_size") if facts.has("intermediate_size") else None
+    stated = single(facts, "intermediate_size") if facts.has("intermediate_size") else None
     if stated is None:
         facts.caution("defaulted-field", "intermediate_size", "not stated; the inner size is expand x hidden_size")
     return Mamba1(
-        inner_dim=stated or int(facts.need("ssm_expand") * facts.need("hidden_size")),
+        inner_dim=stated or scaled(facts, "ssm_expand", single(facts, "hidden_size")),
         state_dim=facts.need("pure_state_dim"),
         conv_kernel=facts.need("ssm_conv_kernel"),
         ssm_dtype=ssm_dtype(facts),
@@ -114,7 +114,7 @@ def mamba_ssm(facts: Facts) -> StateCache:
     layer = config.get("layer", "Mamba1")
     if layer not in ("Mamba1", "Mamba2"):
         raise UnknownLayerKind(f"ssm_cfg.layer is {layer!r}", path=f"{facts.prefix}{path}.layer", value=repr(layer))
-    inner = nested_int(facts, config, path, "expand", default=2) * facts.need("hidden_size")
+    inner = nested_int(facts, config, path, "expand", default=2) * single(facts, "hidden_size")
     state = nested_int(facts, config, path, "d_state", default=16 if layer == "Mamba1" else 128)
     kernel = nested_int(facts, config, path, "d_conv", default=4)
     if layer == "Mamba1":

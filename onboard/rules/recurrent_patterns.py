@@ -229,6 +229,12 @@ def _half_of_a_yoco(facts: Facts, count: int) -> tuple[str, ...] | None:
     if step is None:
         return None
     half = count // 2
+    if (half + 1) % step == 0 or half + 1 >= count:
+        raise FieldInvalid(
+            f"layer {half + 1}, which the upper half reads, is no attention layer",
+            path=facts.path("mb_per_layer"),
+            value=step,
+        )
     lower = SLIDING if facts.get("sliding_window") else FULL
     attention = [lower if i < half else FULL if i == half + 1 else YOCO_CROSS for i in range(count)]
     return tuple((LINEAR if i <= half else MLP) if i % step == 0 else attention[i] for i in range(count))

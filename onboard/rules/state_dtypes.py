@@ -25,4 +25,4 @@ def ssm_dtype(facts: Facts) -> str:
 def _unread(facts: Facts) -> bool:
     architectures = facts.root.get("architectures")
     listed = architectures if isinstance(architectures, (list, tuple)) else ()
-    return bool(KEY_UNREAD.intersection(str(name) for name in (*listed, facts.root.get("model_type"))))
+    return bool(KEY_UNREAD.intersection(str(name)[:200] for name in (*listed, facts.root.get("model_type"))))

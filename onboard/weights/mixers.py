@@ -87,7 +87,7 @@ def grouped_latent(context: Context, layer: Layer) -> list[Matrix]:
     Source: transformers 5.24 models/deepseek_v4 (DeepseekV4Attention, CSA and HCA compressors, HyperConnection).
     """
     facts, hidden = context.facts, context.hidden
-    heads, dim = int(facts.layer("num_attention_heads", 0)), int(facts.layer("head_dim", 0))
+    heads, dim = int(facts.need_layer("num_attention_heads", 0)), int(facts.need_layer("head_dim", 0))
     rank, low, groups = int(facts.need("q_lora_rank")), int(facts.need("o_lora_rank")), int(facts.need("o_groups"))
     made = linear("replicated", "self_attn.q_a_proj", hidden, rank)
     made += linear("attention", "self_attn.q_b_proj", rank, heads * dim)
