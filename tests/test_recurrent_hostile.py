@@ -21,7 +21,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 EXTRA: dict[str, dict[str, Any]] = {
     "v4": {
         "model_type": "deepseek_v4", "hidden_size": 84, "num_hidden_layers": 4, "num_attention_heads": 6,
-        "head_dim": 22, "num_key_value_heads": 1, "sliding_window": 16, "index_head_dim": 14, "compress_ratios": [0, 4, 128, 4, 0],
+        "head_dim": 22, "num_key_value_heads": 1, "sliding_window": 16, "index_head_dim": 14,
+        "compress_ratios": [0, 4, 128, 4, 0],
         "compress_rates": {"compressed_sparse_attention": 4}, "num_nextn_predict_layers": 1,
     },
     "loop": {
@@ -32,7 +33,8 @@ EXTRA: dict[str, dict[str, Any]] = {
     },
     "dory": {
         "model_type": "dory", "hidden_size": 84, "num_hidden_layers": 14, "num_attention_heads": 6,
-        "head_dim": 22, "num_key_value_heads": 3, "sliding_window": 16, "n_input_layers": 4, "n_output_layers": 4, "n_recurrent_loops": 3,
+        "head_dim": 22, "num_key_value_heads": 3, "sliding_window": 16, "n_input_layers": 4,
+        "n_output_layers": 4, "n_recurrent_loops": 3,
         "n_recurrent_layers": 6, "recurrent_kv_cache_mode": "per_loop",
     },
     "draft": {"dflash_config": {"mask_token_id": 1}, "architectures": ["x"], "model_type": "llama", "hidden_size": 64},
