@@ -136,8 +136,10 @@ def read_log(path: str | Path) -> tuple[EngineLog, LogFacts]:
                 if found:
                     facts[name].add(found)
             log.setting(text, facts[name].settings)
-    best = max(logs, key=lambda name: (len(facts[name].printed), len(facts[name].settings), marked[name]))
-    if not facts[best].printed and not facts[best].settings:
+    best = max(
+        logs, key=lambda name: (len(facts[name].printed), sum(map(bool, facts[name].settings.values())), marked[name])
+    )
+    if not facts[best].printed and not any(facts[best].settings.values()):
         raise BadLog(
             f"{path.name} holds no line of a known engine among its {number:,}",
             path=str(path),

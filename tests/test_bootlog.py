@@ -228,7 +228,8 @@ REFUSED = (
     "(EngineCore pid=7) Initializing a V1 LLM engine (v{version}) with config: model='m', max_seq_len=262144, "
     "tensor_parallel_size=1, kv_cache_dtype=auto\n"
     "(EngineCore pid=7) ValueError: To serve at least one request with the model's max seq len (262144), "
-    "({need:.2f} GiB KV cache is needed, which is larger than the available KV cache memory ({left:.2f} GiB). Based on the available "
+    "({need:.2f} GiB KV cache is needed, which is larger than the available KV cache memory ({left:.2f} GiB). "
+    "Based on the available "
     "memory, the estimated maximum model length is {longest}. Try increasing `gpu_memory_utilization`.\n"
 )
 
@@ -257,7 +258,7 @@ def test_a_request_that_does_not_fit(tmp_path: Path, version: str) -> None:
 def test_out_of_memory_with_its_size(tmp_path: Path) -> None:
     text = BOOT + (
         "(Worker_TP0 pid=9) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a "
-        "total capacity of 23.58 GiB of which 50.56 MiB is free. Including non-PyTorch memory, this process has 23.5 GiB.\n"
+        "total capacity of 23.58 GiB of which 50.56 MiB is free. Including non-PyTorch memory, this process has 23.5\n"
     )
     report = read(tmp_path, text, QWEN_27B, Plan(weights_gb=21.2))
     assert printed(report, "oom") == [96 * 2**20]

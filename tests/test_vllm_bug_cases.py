@@ -70,7 +70,7 @@ def test_gpt_oss_windows() -> None:
     assert counts == [want["full_layers"]]
     assert floor(profile, ask["max_model_len"], 1) == want["kv_bytes_floor"]
     if HAS_LLAMACPP:
-        plan = Plan(engine="llamacpp", vram_gib=80, weights_gb=1, max_model_len=ask["max_model_len"], ubatch_size=512)
+        plan = Plan(engine="llamacpp", vram_gib=80, weights_gb=1, max_model_len=131072, max_num_seqs=1, ubatch_size=512)
         prediction = predict(profile, plan)
         caches = {c.name: c for c in prediction.cache.pool.caches}
         assert sum(caches[n].k_bytes + caches[n].v_bytes for n in ("full", "window")) == want["kv_bytes"]
