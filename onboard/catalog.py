@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from onboard.catalog_paths import layers_of, user_catalog
 from onboard.errors import UnknownModel, UsageError
@@ -15,8 +16,7 @@ from onboard.unknowns import unknowns
 ID = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A catalogued profile: as generated, as it takes effect, what each override did, and the file it came from."""
 
     generated: Profile

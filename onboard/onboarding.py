@@ -132,14 +132,19 @@ def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[
 def _reopen(known: Profile, path: Path) -> str:
     """The recorded source as something to open: a repository, or a path relative to the catalogue's folder."""
     location = known.source.location or known.source.name
-    if known.source.kind == "hub":
+    if _on_the_hub(known):
         return known.source.name
     return os.path.normpath(path.parent.parent / location)
 
 
+def _on_the_hub(profile: Profile) -> bool:
+    """Whether the source is a repository's name (for a GGUF, org/name:file) rather than a path."""
+    return profile.source.kind == "hub" or profile.source.read_from.startswith("the Hub")
+
+
 def _placed(profile: Profile, root: Path) -> Profile:
     """Record a local source relative to the catalogue, so that the two can move together."""
-    if profile.source.kind == "hub" or not profile.source.location:
+    if _on_the_hub(profile) or not profile.source.location:
         return profile
     try:
         location = Path(os.path.relpath(Path(profile.source.location).absolute(), root.absolute())).as_posix()

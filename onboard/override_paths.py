@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from onboard import ranges
 from onboard.errors import BadOverride, Refusal
@@ -49,8 +49,7 @@ NAMED: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any, str], Any
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """`get(profile)` gives plain data (None where absent), `put(profile, value, where)` the changed profile."""
 
     cells: tuple[Cell, ...]

@@ -7,9 +7,9 @@ stale and reported. Merging nothing changes nothing, and merging twice is mergin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from onboard.errors import BadOverride, Caution
 from onboard.override_paths import Cell, Target, resolve
@@ -20,8 +20,7 @@ ENTRY_KEYS = ("path", "was", "to", "why", "link")
 MAX_ENTRIES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One correction, with the file it stands in."""
 
     path: str
@@ -32,8 +31,7 @@ class Entry:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of an entry: `status` is active, stale, redundant or conflict."""
 
     path: str

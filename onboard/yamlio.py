@@ -6,12 +6,9 @@ Parsing is slow in pure Python, so a parsed file may be kept as JSON in the user
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +70,7 @@ def read_text(path: Path) -> str:
 def load_cached(path: Path) -> Any:
     """As `load`, keeping the parsed form as JSON under the text's hash, so a second start parses no YAML."""
     text = read_text(path)
-    kept = _cache_dir() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    kept = _cache_dir() / f"{_digest(text)}.json"
     try:
         return json.loads(kept.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -98,6 +95,8 @@ def load_round_trip(text: str) -> Any:
 
 def dump_round_trip(document: Any) -> str:
     """Write a document of `load_round_trip` or `block_map`; the same document always gives the same text."""
+    import io
+
     out = io.StringIO()
     _round_trip().dump(document, out)
     return "\n".join(line.rstrip(" ") for line in out.getvalue().split("\n"))  # ruamel leaves blanks where it folds
@@ -174,6 +173,8 @@ def _round_trip() -> Any:
 
 def write_atomic(path: Path, text: str) -> None:
     """Write beside and rename, so a killed run leaves the old file whole. Raises NotWritable."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -193,6 +194,15 @@ def write_atomic(path: Path, text: str) -> None:
         raise NotWritable(
             f"{path} cannot be written: {error.strerror}", path=str(path), hint="give --catalog DIR"
         ) from None
+
+
+def _digest(text: str) -> str:
+    """A content hash without hashlib, which loads OpenSSL: a warm start asks for nothing else of it."""
+    try:
+        from _blake2 import blake2b
+    except ImportError:  # not CPython
+        from hashlib import blake2b
+    return blake2b(text.encode(), digest_size=32).hexdigest()
 
 
 def _cache_dir() -> Path:

@@ -30,7 +30,9 @@ def profile_from_files(files: RepoFiles, name: str, *, model_id: str) -> Profile
         name=files.name if files.kind == "gguf" else f"{files.name}:{name}",
         revision=files.revision,
         read_from=files.read_from,
-        location=files.location if files.kind == "gguf" else f"{files.location}:{name}",
+        location={"gguf": files.location, "folder": f"{files.location}/{name}"}.get(
+            files.kind, f"{files.location}:{name}"
+        ),
     )
     profile = derive_gguf(header, model_id=model_id, source=source)
     if not header.tensors:
