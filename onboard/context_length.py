@@ -48,15 +48,31 @@ def record_max_model_len(facts: Facts) -> None:
 
 def _stated(facts: Facts) -> tuple[int | None, str, str]:
     """The smallest length that the file states, else that the class holds."""
-    for holder, prefix, origin in (
-        (facts.text, facts.prefix, "config"), (facts.defaults, f"{facts.class_name}.", "class-default"),
-    ):  # fmt: skip
-        found = {k: whole(holder[k], prefix + k, -1, 2**63) for k in MAX_LENGTH_KEYS if holder.get(k) is not None}
-        found = {k: v for k, v in found.items() if 0 < v <= LIMIT}
-        if found:
-            key = "model_max_length" if "model_max_length" in found else min(found, key=lambda k: found[k])
-            return found[key], prefix + key, origin
-    return None, "", ""
+    found = _lengths(facts, facts.text, facts.prefix)
+    where, origin = facts.prefix, "config"
+    if not found:
+        found = _lengths(facts, facts.defaults, f"{facts.class_name}.")
+        where, origin = f"{facts.class_name}.", "class-default"
+    if not found:
+        return None, "", ""
+    key = "model_max_length" if "model_max_length" in found else min(found, key=lambda k: found[k])
+    return found[key], where + key, origin
+
+
+def _lengths(facts: Facts, holder: Mapping[str, Any], prefix: str) -> dict[str, int]:
+    """Lengths of a mapping. One beyond 2^40 is a tokenizer's way to say that there is none."""
+    found = {}
+    for key in MAX_LENGTH_KEYS:
+        value = holder.get(key)
+        if value is None:
+            continue
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > LIMIT:
+            facts.caution("no-limit-sentinel", key, "beyond 2^40 tokens: taken as not stated")
+            continue
+        length = whole(value, prefix + key, -1, LIMIT)
+        if length > 0:
+            found[key] = length
+    return found
 
 
 def _is_length(value: Any) -> TypeGuard[float]:
