@@ -6,6 +6,7 @@ are exact; the widest layer is not. Counts are f32 elements a token.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,13 @@ from calc.engines.llamacpp.cache import window_cells
 from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST, Placement
 from calc.engines.llamacpp.settings import Settings
-from onboard.layers import FullAttention, Indexer, LatentAttention
+from onboard.layers import Heads, Indexer, LatentAttention, WindowAttention
 from onboard.profile import Profile
 
-LOW, HIGH = 0.6, 1.6  # of the widest layer, over the architectures measured
+# Half widths in the graphs measured: of a formula found exact on cards with flash attention, and of any other.
+NEAR, LOW, HIGH = 0.05, 0.55, 1.8
 PIPELINE_COPIES = 4
+_RULE = "estimate: masks, scores and the widest layer, or logits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +33,92 @@ class Buffer:
     rule: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """What the widest layer is made of, in elements a token; `query` of all heads, `window_query` of sliding layers."""
+
+    hidden: int
+    mlp: int
+    experts: int  # gate or up of the experts that a token uses
+    used: int
+    query: int
+    window_query: int
+
+    @property
+    def routed(self) -> int:
+        return self.used * self.hidden
+
+
+# architecture -> the widest point of its graph on a card, exact where measured with flash attention
+_WIDEST: dict[str, Callable[[Widths], int]] = {
+    "qwen35": lambda w: 3 * w.mlp + 2 * w.hidden,
+    "falcon-h1": lambda w: 3 * w.mlp + 2 * w.hidden + w.query,
+    "lfm2": lambda w: 3 * w.mlp + 2 * w.hidden + w.query,
+    "granitehybrid": lambda w: 3 * w.mlp + 2 * w.hidden + w.query,
+    "qwen35moe": lambda w: 3 * w.experts + w.routed + 3 * w.hidden,
+    "qwen3next": lambda w: 3 * w.experts + w.routed + 3 * w.hidden,
+    "qwen3moe": lambda w: 3 * w.experts + w.routed + 2 * w.hidden + w.query,
+    "qwen3vlmoe": lambda w: 3 * w.experts + w.routed + 2 * w.hidden + w.query,
+    "minimax-m2": lambda w: 3 * w.experts + w.routed + 2 * w.hidden + w.query,
+    "gpt-oss": lambda w: 2 * w.experts + w.routed + 2 * w.hidden + w.query,
+    "gemma4": lambda w: 3 * w.experts + w.routed + 2 * w.hidden + w.window_query,
+}
+
+
 def estimated_buffers(
     profile: Profile, model: LlamaModel, settings: Settings, placement: Placement
 ) -> dict[int, Buffer]:
     """A buffer for every device that computes, and the host's inputs."""
     tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
-    copies = PIPELINE_COPIES if settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv else 1
+    pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
+    copies = PIPELINE_COPIES if pipeline else 1
     masks = _masks(model, settings)
     logits = 4 * settings.n_outputs * (_count(profile, "vocab_size") + hidden) + 4 * tokens * hidden
     scores = 0 if settings.flash_attn else 4 * tokens * settings.n_ctx_seq * _count(profile, "num_attention_heads")
     scores += _indexer_scores(profile, settings)
-    width = 4 * tokens * _widest_layer(profile)
+    rule, near = _widest(profile, model, settings)
+    inside = copies * masks + scores + 4 * tokens * rule
     found: dict[int, Buffer] = {}
     for device in placement.devices:
-        computes = device in placement.layers
-        if device == HOST and not computes:
-            inputs = copies * (masks + 4 * tokens * hidden) + 4 * tokens * hidden
-            found[device] = Buffer(inputs, inputs, inputs, "masks and inputs")
-            continue
-        sizes = [
-            max(logits, copies * masks + scores + round(width * factor)) if computes else logits
-            for factor in (1.0, LOW, HIGH)
-        ]
-        found[device] = Buffer(sizes[0], sizes[1], sizes[2], "estimate: masks, scores and the widest layer, or logits")
+        if device == HOST and device not in placement.layers:
+            size = copies * (masks + 4 * tokens * hidden) + 4 * tokens * hidden
+            found[device] = _interval(size, near, "masks and inputs")
+        elif device == HOST:
+            found[device] = _interval(max(logits, inside), False, _RULE)
+        else:
+            computes = device in placement.layers
+            size = max(logits, inside) if computes else logits
+            near = near and placement.all_offloaded() and not pipeline and not settings.cpu_moe_layers
+            found[device] = _interval(size, near, _RULE)
     return found
+
+
+def _interval(size: int, near: bool, rule: str) -> Buffer:
+    low, high = (1 - NEAR, 1 + NEAR) if near else (LOW, HIGH)
+    return Buffer(size, round(size * low), round(size * high), rule)
+
+
+def _widest(profile: Profile, model: LlamaModel, settings: Settings) -> tuple[int, bool]:
+    """The widest point, and whether it was found exact under such settings."""
+    hidden, used = _count(profile, "hidden_size"), _count(profile, "num_experts_per_token")
+    heads = _count(profile, "num_attention_heads")
+    caches = [c for layer in profile.layers for c in layer.caches]
+    widths = Widths(
+        hidden=hidden,
+        mlp=_count(profile, "intermediate_size"),
+        experts=used * _count(profile, "moe_intermediate_size"),
+        used=used,
+        query=max((heads * c.k_dim for c in caches if isinstance(c, Heads)), default=0),
+        window_query=max((heads * c.k_dim for c in caches if isinstance(c, WindowAttention)), default=0),
+    )
+    formula = _WIDEST.get(model.name)
+    if formula is not None:
+        inputs = (4 if model.states else 1) + 4 * max(1, len(model.caches))
+        return formula(widths) + inputs, settings.flash_attn and settings.offload_kqv
+    latent = max((heads * c.elements_per_token() for c in caches if isinstance(c, LatentAttention)), default=0)
+    experts = 3 * widths.experts + widths.routed + 2 * hidden + widths.query
+    dense = 3 * widths.mlp + 2 * hidden + widths.query
+    return max(dense, experts, 6 * widths.query, 2 * latent + 4 * hidden), False
 
 
 def _masks(model: LlamaModel, settings: Settings) -> int:
@@ -67,18 +132,6 @@ def _indexer_scores(profile: Profile, settings: Settings) -> int:
     """Scores and their mask for every cell that the indexer weighs."""
     spec = next((c for layer in profile.layers for c in layer.caches if isinstance(c, Indexer)), None)
     return 0 if spec is None else 6 * settings.n_ubatch * (settings.n_ctx_seq // spec.tokens_per_entry)
-
-
-def _widest_layer(profile: Profile) -> int:
-    """The larger of the MLP (gate, up, product of the experts used) and the attention, with the residual stream."""
-    hidden, used = _count(profile, "hidden_size"), _count(profile, "num_experts_per_token")
-    heads = _count(profile, "num_attention_heads")
-    caches = [c for layer in profile.layers for c in layer.caches]
-    query = max((heads * c.k_dim for c in caches if isinstance(c, FullAttention)), default=0)
-    latent = max((heads * c.elements_per_token() for c in caches if isinstance(c, LatentAttention)), default=0)
-    dense = 3 * _count(profile, "intermediate_size") + 2 * hidden + query
-    experts = used * (3 * _count(profile, "moe_intermediate_size") + hidden) + 2 * hidden + query
-    return max(dense, experts, 6 * query, 2 * latent + 4 * hidden)
 
 
 def _count(profile: Profile, name: str) -> int:
