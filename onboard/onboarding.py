@@ -120,6 +120,8 @@ def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[
         raise catalogue.unknown_id(model_id, catalog)
     known = catalogue.read_profile(path)
     fresh = replace(read_source(_reopen(known, path)), id=model_id)
+    if not _on_the_hub(known):  # the name it was given stays: a folder's one file is opened as that file
+        fresh = replace(fresh, source=replace(fresh.source, name=known.source.name))
     fresh = _placed(fresh, path.parent.parent)
     old = load_text(read_text(path), path.name)
     new = {**to_data(fresh), "status": _status(fresh, catalog)}

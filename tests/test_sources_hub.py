@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from commands import run
+from gguf_bytes import header
 from hubserver import HubServer
 from onboard.errors import UnknownModel
 from onboard.sources.spec import HubSpec, hub_spec
@@ -230,3 +231,24 @@ def test_what_a_user_may_type(typed: str, meant: HubSpec | None) -> None:
 def test_other_hosts_are_not_asked(typed: str) -> None:
     with pytest.raises(UnknownModel):
         hub_spec(typed)
+
+
+def test_a_gguf_is_added_and_refreshed_from_wherever_it_lies(hub: HubServer, tmp_path: Path) -> None:
+    meta = {
+        "general.architecture": "llama", "llama.block_count": 4, "llama.embedding_length": 64, "llama.attention.head_count": 4,
+        "llama.attention.head_count_kv": 2, "llama.context_length": 4096, "llama.feed_forward_length": 128,
+    }  # fmt: skip
+    raw = header(meta, [("token_embd.weight", (64, 256), 1)])
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "a-f16.gguf").write_bytes(raw)
+    hub.repo("org/ggufs", {"sub/b-f16.gguf": raw})
+    env = hub.env(tmp_path)
+    for source, model_id in (("only/a-f16.gguf", "one"), ("only", "two"), ("org/ggufs:sub/b-f16.gguf", "three")):
+        assert run("add", source, "--id", model_id, cwd=tmp_path, env=env).code == 0, source
+        shown = run("show", model_id, "--json", cwd=tmp_path, env=env).json
+        assert shown["cache"]["growing_elements_per_token"] == 4 * 2 * 2 * 16
+        again = run("refresh", model_id, "--check", cwd=tmp_path, env=env)
+        assert (again.code, again.out) == (0, f"{model_id}: no drift\n")
+    missing = run("inspect", "org/ggufs:c.gguf", "--json", cwd=tmp_path, env=env)
+    assert (missing.code, missing.json["error"]["kind"]) == (3, "ConfigMissing")
+    assert "sub/b-f16.gguf" in missing.json["error"]["hint"]
