@@ -13,7 +13,8 @@ from tests.deriving import caution_kinds, indices, profile_of
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8,
-    "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 4096,
+    "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 96, "vocab_size": 100,
+    "max_position_embeddings": 4096,
 }  # fmt: skip
 
 
