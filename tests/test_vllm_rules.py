@@ -478,3 +478,26 @@ def test_fixed_terms_do_not_look_at_the_length() -> None:
         for n in (1024, 65536)
     ]
     assert found[0] == found[1]
+
+
+# --- explain ----------------------------------------------------------------------------------------------------------
+
+
+def redone(rule: str) -> int:
+    """The value of a rule's line, worked out from its text alone."""
+    import re
+
+    text = re.sub(r"\[[^\]]*\]", "", rule)
+    text = re.sub(r"\([^()]*\) = (\d)", r"\1", text)  # the blocks' own sum stands beside its result
+    text = re.sub(r"[a-wyz]{2,}", " ", text.replace(",", "").replace("sequences", ""))
+    assert re.fullmatch(r"[\d\s.x+\-/()]+", text), text
+    return int(eval(text.replace("x", "*").replace("/", "//"), {"__builtins__": {}}))  # digits and signs alone
+
+
+@pytest.mark.parametrize("profile", [GEMMA_31B, QWEN_27B, DENSE])
+@pytest.mark.parametrize("sequences", [1, 5])
+def test_rules_can_be_redone_by_hand(profile: Profile, sequences: int) -> None:
+    prediction = run(profile, max_num_seqs=sequences, num_speculative_tokens=2 if profile.mtp_layers else None)
+    for term in prediction.terms:
+        if term.name.startswith(("kv_", "state")) and term.bytes:
+            assert redone(term.rule) == term.bytes, (term.name, term.rule)
