@@ -23,7 +23,7 @@ from calc.plan import Plan
 from calc.predict import predict
 from calc.spreads import spread_of
 from onboard.anchor_file import Anchor
-from onboard.errors import Refusal
+from onboard.errors import Refusal, UnknownModel
 from onboard.profile import Profile
 
 QUANTITIES = {"activation": "activation", "runtime": "runtime", "cuda_graphs": "cuda_graphs", "reserve": "kv_available"}
@@ -115,12 +115,16 @@ def refit(anchors: Sequence[Anchor]) -> Fit:
 
 
 def selected(found: Calibration, ids: Sequence[str]) -> Calibration:
-    """Only the anchors, or the models, that `ids` name; everything where there are none."""
+    """Only the anchors, or the models, that `ids` name; everything where there are none. Raises UnknownModel."""
     if not ids:
         return found
     wanted = {key_of(i) for i in ids}
     kept = tuple(r for r in found.records if r.id in wanted or r.model in wanted)
-    return Calibration(kept, tuple(s for s in found.skipped if s[0] in wanted))
+    skipped = tuple(s for s in found.skipped if s[0] in wanted)
+    if not kept and not skipped:
+        hint = "an anchor's id or a model's name; `calc calibration` lists them"
+        raise UnknownModel(f"no anchor speaks of {', '.join(ids)}", path="IDS", value=" ".join(ids), hint=hint)
+    return Calibration(kept, skipped)
 
 
 def _parts(pairs: Sequence[tuple[Boot, Estimate]]) -> Iterable[Record]:

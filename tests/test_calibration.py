@@ -21,6 +21,7 @@ from calc.estimates.reserve import estimate
 from calc.fitting import Boot, boots_of, learn
 from calc.spreads import spread_of
 from onboard.anchor_file import Anchor, load_anchors
+from onboard.errors import BadAnchor
 from onboard.open import load_profile
 from tests.commands import ROOT, run
 
@@ -188,6 +189,29 @@ def test_ids_keep_to_a_model(found: Calibration) -> None:
     assert kept.records
     assert {r.model for r in kept.records} == {"gemma-4-31b"}
     assert {r.id for r in selected(found, ["a074"]).records} == {"a074"}
+
+
+def test_an_id_that_no_anchor_speaks_of_is_refused(tmp_path: Path) -> None:
+    done = run("calibration", "nobody", "--json", cwd=tmp_path, program="calc")
+    assert done.code == 3
+    assert done.json["error"]["kind"] == "UnknownModel"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"constants": {"base_gib": "x"}}',
+        '{"constants": {}, "spreads": {"dense": {"reserve": [2, 1]}}}',
+    ],
+)
+def test_a_fit_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "fit.json"
+    path.write_text(text)
+    with pytest.raises(BadAnchor, match="is not a fit"):
+        load_fit(path)
 
 
 def test_a_fit_is_written_into_the_users_catalogue(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +75,30 @@ def calibration_status(model: str) -> dict[str, Any]:
 
 
 def fit_from(data: Mapping[str, Any]) -> Fit:
-    """A Fit from its JSON."""
+    """A Fit from its JSON. Raises ValueError, TypeError, KeyError or AttributeError where it is none."""
+    spreads = {c: {t: _numbers(v) for t, v in terms.items()} for c, terms in data.get("spreads", {}).items()}
     return Fit(
-        constants=data.get("constants", {}),
-        runtime=data.get("runtime", {}),
-        graphs=data.get("graphs", {}),
-        spreads=data.get("spreads", {}),
-        models={m: (int(v["num_anchors"]), float(v["activation_gib"])) for m, v in data.get("models", {}).items()},
+        constants={k: _number(v) for k, v in data["constants"].items()},
+        runtime={k: _number(v) for k, v in data.get("runtime", {}).items()},
+        graphs={k: _number(v) for k, v in data.get("graphs", {}).items()},
+        spreads=spreads,
+        models={m: (int(v["num_anchors"]), _number(v["activation_gib"])) for m, v in data.get("models", {}).items()},
         anchored={m: (int(v["num_anchors"]), v["error_bytes"]) for m, v in data.get("anchored", {}).items()},
     )
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    """Quantiles: at least two, never falling."""
+    found = tuple(_number(v) for v in values)
+    if len(found) < 2 or any(b < a for a, b in pairwise(found)):
+        raise ValueError(values)
+    return found
 
 
 def fit_to_json(fit: Fit) -> dict[str, Any]:
