@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -10,6 +9,7 @@ import click
 from calc.breakdown import Bucket
 from calc.prediction import Note, Prediction
 from calc.units import gb, gib
+from onboard.text_table import print_table as print_table
 
 LABELS = {
     "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",
@@ -18,26 +18,6 @@ LABELS = {
     "adapters": "LoRA adapters", "encoder": "encoder run", "context": "CUDA context", "prefill": "prefill scratch",
     "slots": "other slots", "pool_page": "padding page", "request_table": "request table",
 }  # fmt: skip
-
-
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """A table: rich where standard output is a terminal, else columns padded with spaces and no colour codes."""
-    body = [list(map(str, row)) for row in rows]
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        drawn = Table(box=None, pad_edge=False, header_style="bold")
-        for i, name in enumerate(header):
-            drawn.add_column(name, justify="right" if i in right else "left", overflow="fold")
-        for row in body:
-            drawn.add_row(*row)
-        Console(highlight=False).print(drawn)
-        return
-    widths = [max(len(row[i]) for row in [list(header), *body]) for i in range(len(header))]
-    for row in [list(header), *body]:
-        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        click.echo("  ".join(cells).rstrip())
 
 
 def print_prediction(prediction: Prediction, *, explain: bool = False) -> None:
