@@ -177,6 +177,8 @@ def test_a_bad_config_is_one_paragraph_and_exit_3(name: str, tmp_path: Path) -> 
         (["inspect", "empty"], 3, "config.json"),
         (["inspect", "file.gguf"], 3, "BadGguf"),
         (["inspect", "secret.json"], 3, ""),
+        (["inspect", "pipe"], 3, "regular file"),
+        (["inspect", "/dev/zero"], 3, "regular file"),
         (["add", "good", "--id", "../../x"], 2, "cannot be an id"),
         (["add", "good", "--catalog", "file.gguf"], 3, "NotWritable"),
         (["add", "good", "--catalog", "/proc/none"], 3, "NotWritable"),
@@ -188,6 +190,7 @@ def test_bad_usage(arguments: list[str], code: int, says: str, tmp_path: Path) -
     (tmp_path / "good").mkdir()
     (tmp_path / "good" / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "file.gguf").write_bytes(b"not a gguf file at all")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "secret.json").write_text("{}")
     (tmp_path / "secret.json").chmod(0)
     if any("\x00" in a for a in arguments):

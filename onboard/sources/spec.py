@@ -100,6 +100,8 @@ def _local(path: Path) -> tuple[RepoFiles, str | None]:
                 f"{path} has no config.json and several .gguf files", path="SOURCE", value=str(path), hint=_ggufs(files)
             )
         return files, only[0]
+    if not path.is_file():  # a pipe would be waited for, a device never ends
+        raise UnknownModel(f"{path} is not a regular file", path="SOURCE", value=str(path), hint="name a file or a folder")
     files = from_file(path)
     return files, path.name if files.kind == "gguf" else None
 
