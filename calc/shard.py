@@ -129,6 +129,11 @@ def card_bytes(group: TensorGroup, split: Split) -> int:
     return RULES[group.kind](group, size, split)
 
 
+def is_whole(group: TensorGroup) -> bool:
+    """Whether every card holds all of the group."""
+    return RULES[group.kind] is _whole
+
+
 def served(group: TensorGroup, *, language_model_only: bool = False, drafts: bool = False) -> bool:
     """Whether an engine loads the group: towers unless dropped, the draft head only when speculating, talkers never."""
     part = group.part
@@ -193,7 +198,12 @@ def weights_term(profile: Profile, resolved: Resolved) -> Term:
 def variant_term(profile: Profile, variant: WeightVariant, split: Split, *, language_model_only: bool = False) -> Term:
     """The weights term of one variant under one split."""
     if not variant.groups:
-        return _even(variant.origin, variant.num_bytes, split, f"{variant.name}: {variant.where}")
+        from calc.totals import total_term
+
+        return total_term(
+            profile, variant.num_bytes, split, origin=variant.origin, where=f"{variant.name}: {variant.where}",
+            error_ppm=variant.error_ppm, text_only=language_model_only,
+        )  # fmt: skip
     groups = tuple(g for g in variant.groups if served(g, language_model_only=language_model_only))
     if variant.quantization == "mxfp4":
         width = profile.fact("moe_intermediate_size") or profile.fact("intermediate_size")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calc.plan import Plan
 from calc.shard import RULES, Split, card_bytes, fullest_stage, served, stage_layers, weights_term
+from calc.totals import total_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup
 from onboard.yamlio import load_text
@@ -41,7 +42,7 @@ def test_a_tied_k_fills_the_v_slot_too() -> None:
     assert sum(card_bytes(g, Split(keeps_tied_k=True)) * g.copies for g in tied) == stored
 
 
-# --- boots --------------------------------------------------------------------------------------------------------------
+# --- boots ----------------------------------------------------------------------------------------------------
 
 LLAMA_3 = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 128256, "head_dim": 128,
            "num_key_value_heads": 8, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}  # fmt: skip
@@ -51,8 +52,8 @@ GEMMA_27B = {"hidden_size": 5376, "intermediate_size": 21504, "num_attention_hea
 BOOTS: dict[str, tuple[str | dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("v01", "v02", "v03"), (LLAMA_3, {"hidden_size": 4096, "num_hidden_layers": 32,
                     "num_attention_heads": 32, "intermediate_size": 14336})),
-    "v06": (LLAMA_3, {"hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "intermediate_size": 8192,
-                      "tie_word_embeddings": True}),
+    "v06": (LLAMA_3, {"hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24,
+                      "intermediate_size": 8192, "tie_word_embeddings": True}),
     "v10": ("Qwen__Qwen3-8B", {}),
     "v12": ("Qwen__Qwen3-8B", {"hidden_size": 5120, "num_hidden_layers": 40, "num_attention_heads": 40,
                                "intermediate_size": 17408}),
@@ -68,7 +69,8 @@ UNTESTED = {
     "s03": "a third party's int4 whose groups and ignored modules are not stated",
     "s04": "as s03",
     "s10": "no config of this model in the corpus",
-    "h01": "as s10", "h04": "the format is not stated", "h07": "the format is not stated", "h28": "as s10, and a drafter",
+    "h01": "as s10", "h04": "the format is not stated", "h07": "the format is not stated",
+    "h28": "as s10, and a drafter",
     **dict.fromkeys(("h19", "h21", "h22", "h23"), "a third party's NVFP4, ignored modules not stated, and a drafter"),
 }  # fmt: skip
 
@@ -91,7 +93,7 @@ def test_loads_that_boots_printed() -> None:
         assert got / 2**30 == pytest.approx(loads[row]["logged"]["load_gib"], rel=0.03), row
 
 
-# --- laws ---------------------------------------------------------------------------------------------------------------
+# --- laws ----------------------------------------------------------------------------------------------------
 
 groups = st.builds(
     TensorGroup,
@@ -179,3 +181,19 @@ def test_nothing_known_is_refused() -> None:
     assert "--weights-gb" in refused.value.hint and refused.value.exit_code == 3
     with pytest.raises(WeightsUnknown, match="int2"):
         weights_term(known, resolved(Plan(weights="int2")))
+
+
+def test_a_total_is_divided_with_what_stays_whole() -> None:
+    """Gemma 4's tower is whole on every card; a total alone is split around it, and says so."""
+    profile = profile_of(RANK_0["google__gemma-4-31B-it"]["config"])
+    tower = sum(g.num_bytes * g.copies for g in by_rule(profile).groups if g.part == "vision")
+    terms = {
+        tp: total_term(profile, 22 * 10**9, Split(tp=tp), origin="listing", where="files", error_ppm=1000)
+        for tp in (1, 2, 4)
+    }
+    assert terms[1].bytes == 22 * 10**9
+    assert (22 * 10**9 - tower) / 2 + tower == pytest.approx(terms[2].bytes, rel=1e-3)
+    assert terms[2].low < terms[2].bytes < terms[2].high
+    assert f"{terms[4].bytes} (files)" in terms[4].rule
+    text = total_term(profile, 22 * 10**9, Split(tp=2), origin="listing", where="files", text_only=True)
+    assert terms[2].bytes - text.bytes == tower
