@@ -74,7 +74,9 @@ CASES = {
         {**LLAMA, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}},
         c.sharded(c.fp8(DENSE), 3), c.total(c.fp8(DENSE)), plain(DENSE), "fp8",
     ),
-    "awq": Case({**LLAMA, "quantization_config": AWQ}, c.sharded(c.awq(DENSE), 2), c.total(c.awq(DENSE)), plain(DENSE), "awq"),
+    "awq": Case(
+        {**LLAMA, "quantization_config": AWQ}, c.sharded(c.awq(DENSE), 2), c.total(c.awq(DENSE)), plain(DENSE), "awq"
+    ),
     "gptq-8": Case(
         {**LLAMA, "quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 128}},
         c.sharded(c.gptq(DENSE, 8), 2), c.total(c.gptq(DENSE, 8)), plain(DENSE), "gptq",
@@ -94,7 +96,8 @@ CASES = {
         others=("consolidated",),
     ),
     "folders": Case(
-        LLAMA, {"original/model.safetensors": c.file_of(DENSE), "metal/model.bin": Sparse(b"", 10**9), **c.sharded(DENSE, 3)},
+        LLAMA,
+        {"original/model.safetensors": c.file_of(DENSE), "metal/model.bin": Sparse(b"", 10**9), **c.sharded(DENSE, 3)},
         c.total(DENSE), plain(DENSE), others=("original", "metal"),
     ),
     "odd-names": Case(

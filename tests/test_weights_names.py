@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import checkpoints as c
 import pytest
 
-import checkpoints as c
 from calc.shard import Split, fullest_stage, served
 from onboard.weights.groups import geometry_of, group_tensors
 from onboard.weights.names import place

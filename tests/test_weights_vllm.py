@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "Qwen__Qwen3-32B-FP8-Static-PerTensor": "the method is spelled FP8, which this vLLM did not take for its fp8",
     "mistralai__Devstral-Small-2-24B-Instruct-2512": "its ignore list misses vLLM's name of the tower",
     "mistralai__Ministral-3-3B-Instruct-2512": "its ignore list misses vLLM's name of the tower",
-    "yuhuili__EAGLE3-LLaMA3.1-Instruct-8B": "run as a plain Llama: a head over the whole vocabulary, not the draft's 32,000",
+    "yuhuili__EAGLE3-LLaMA3.1-Instruct-8B": "run as a plain Llama, whose head covers the whole vocabulary",
 }  # fmt: skip
 
 
