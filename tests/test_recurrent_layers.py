@@ -148,13 +148,9 @@ def test_what_is_not_understood_is_refused_by_its_name(config: dict[str, Any], e
 
 def test_layers_of_a_state_of_unknown_size_are_known_and_its_bytes_refused() -> None:
     """What attention keeps is right without the sizes of the state; the state itself is never taken for nothing."""
-    config = {
-        "num_hidden_layers": 60,
-        "full_attention_interval": 4,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 2,
-    }
-    profile = profile_of({**config, "head_dim": 256})
+    types = ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 15
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 256}
+    profile = profile_of({"num_hidden_layers": 60, "layer_types": types, **heads})
     assert kinds_of(profile) == {"state": 45, "full": 15}
     assert profile.growing_elements_per_token * 2 == 30_720
     assert "unknown-state" in {w.kind for w in profile.warnings}
