@@ -107,11 +107,14 @@ def _with_peak_bands(records: Sequence[Record]) -> Iterable[Record]:
         yield replace(r, low_bytes=r.predicted_bytes - reach, high_bytes=r.predicted_bytes + reach) if peak else r
 
 
-def refit(anchors: Sequence[Anchor]) -> Fit:
-    """What `--fit` writes: constants from all boots but the specification's, spreads from left-out threads."""
+def refit(anchors: Sequence[Anchor], peaks: Sequence[Record] = ()) -> Fit:
+    """What `--fit` writes: constants from all boots but the specification's, spreads from left-out threads.
+
+    `peaks` are records of whole boots; they teach nothing and only tell each model's mean error.
+    """
     boots = boots_of(anchors)
     pairs = list(left_out(boots).values())
-    return replace(learn(boots), spreads=spread_of(pairs), anchored=anchored(anchors, list(_parts(pairs))))
+    return replace(learn(boots), spreads=spread_of(pairs), anchored=anchored(anchors, [*_parts(pairs), *peaks]))
 
 
 def selected(found: Calibration, ids: Sequence[str]) -> Calibration:

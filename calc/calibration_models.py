@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from calc.calibration import Record
 
 
+STEP = 2**24  # an error is told to 16 MiB: more digits would change with every block
+
+
 def key_of(model: str) -> str:
     """A model's name as the catalogue spells an id: the repo's own name in lower case."""
     return model.rpartition("/")[2].strip().lower()
@@ -30,7 +33,9 @@ def anchored(anchors: Sequence[Anchor], records: Sequence[Record]) -> dict[str, 
     for record in records:
         if record.quantity in ("kv_available", "reserved", "activation"):
             misses[record.model].append(abs(record.residual_bytes))
-    return {m: (len(ids), round(mean(misses[m])) if misses[m] else None) for m, ids in sorted(counts.items())}
+    return {
+        m: (len(ids), STEP * round(mean(misses[m]) / STEP) if misses[m] else None) for m, ids in sorted(counts.items())
+    }
 
 
 def status(num_anchors: int) -> str:

@@ -32,9 +32,10 @@ def command(
     from onboard.open import load_profile
 
     anchors = load_anchors(catalog)
-    if fit_again:
-        _write_fit(refit(anchors), catalog)
     whole = calibrate(anchors, lambda model: load_profile(model, catalog=catalog))
+    if fit_again:
+        _write_fit(refit(anchors, [r for r in whole.records if r.quantity == "reserved"]), catalog)
+        whole = calibrate(anchors, lambda model: load_profile(model, catalog=catalog))
     found = selected(whole, ids)
     if plot is not None:
         from calc.calibration_plot import draw
