@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calc.engines.llamacpp.model import CacheRows, LlamaModel, StateRow
+from calc.engines.llamacpp.model import LlamaModel
+from calc.engines.llamacpp.rows import CacheRows, StateRow
 from calc.engines.llamacpp.settings import Settings, pad
 from calc.engines.llamacpp.types import cache_type, row
 from onboard.gguf.types import BY_NAME, GgmlType

@@ -6,10 +6,20 @@ are elements a cell; bytes are `cache`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calc.engines.llamacpp.rows import (
+    STATE_TENSORS,
+    CacheRows,
+    Row,
+    StateRow,
+    compressed_caches,
+    compressor_rows,
+    indexer_rows,
+    state_rows,
+)
 from onboard.gguf.archs import Arch, arch_of, is_known
 from onboard.gguf.converter import MTP_IN_FILE, converted_layers, gguf_architecture, is_file
 from onboard.layers import (
@@ -26,59 +36,6 @@ from onboard.layers import (
     WindowLatent,
 )
 from onboard.profile import Profile
-from onboard.states import (
-    GatedDeltaNet,
-    KimiDelta,
-    LightningAttention,
-    Mamba1,
-    Mamba2,
-    PerLayerEmbedding,
-    RwkvMatrix,
-    ShortConv,
-    StateCache,
-)
-
-# Tensors of each state that the engine keeps: (rows of R, rows of S).
-_STATE_TENSORS: dict[type[StateCache], tuple[tuple[str, ...], tuple[str, ...]]] = {
-    Mamba1: (("conv",), ("ssm",)),
-    Mamba2: (("conv",), ("ssm",)),
-    GatedDeltaNet: (("conv",), ("ssm",)),
-    KimiDelta: (("conv",), ("ssm",)),
-    LightningAttention: ((), ("ssm",)),
-    ShortConv: (("conv",), ()),
-    RwkvMatrix: (("shift_att", "shift_ffn"), ("wkv",)),
-    PerLayerEmbedding: (("conv",), ()),
-}
-DSV4_RATIOS = (4, 128)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """K and V elements that one cell of one layer holds; `layer` is the block's number in the file."""
-
-    layer: int
-    k: int
-    v: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CacheRows:
-    """The layers of one cache. `cells` says how many cells it has: full, window, or one a `tokens_per_cell` tokens."""
-
-    name: str
-    rows: tuple[Row, ...]
-    num_layers: int
-    window: bool = False
-    tokens_per_cell: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """Recurrent state of one layer, in f32 elements a slot."""
-
-    layer: int
-    r: int
-    s: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +82,8 @@ def model_of(profile: Profile) -> LlamaModel:
         num_layers=len(layers),
         num_blocks=len(layers) + mtp_blocks,
         caches=() if arch.no_cache else _caches(arch, layers, rows, split),
-        states=tuple(_state_rows(layers)),
-        compressors=tuple(_compressor_rows(arch, layers)),
+        states=tuple(state_rows(layers)),
+        compressors=tuple(compressor_rows(arch, layers)),
         mtp=CacheRows(name="mtp", rows=mtp_rows, num_layers=len(mtp_rows)) if mtp_rows else None,
         window=window,
         chunked=any(isinstance(c, ChunkedAttention) for x in layers for c in x.caches),
@@ -191,8 +148,8 @@ def _caches(
         sliding = tuple(r for r, _, window in rows if window)
         caches.append(CacheRows(name="window", rows=sliding, num_layers=len(sliding), window=True))
     if arch.streams_per_sequence:
-        return (*caches, *_compressed_caches(layers))
-    index_rows = tuple(_indexer_rows(arch, layers))
+        return (*caches, *compressed_caches(layers))
+    index_rows = tuple(indexer_rows(arch, layers))
     if index_rows:
         caches.append(CacheRows(name="indexer", rows=index_rows, num_layers=len(index_rows)))
     return tuple(caches)
@@ -201,63 +158,6 @@ def _caches(
 def _num_owners(layers: Sequence[Layer]) -> int:
     """Layers that the log line counts: all that do not read another's cache, those without KV heads too."""
     return sum(not any(isinstance(c, SharedWith) for c in layer.caches) for layer in layers)
-
-
-def _indexer_rows(arch: Arch, layers: Sequence[Layer]) -> Iterable[Row]:
-    for index, layer in enumerate(layers):
-        for spec in layer.caches:
-            if isinstance(spec, Indexer):
-                v = (
-                    next((c.v_dim for c in layer.caches if isinstance(c, FullAttention)), 0)
-                    if arch.indexer_has_v
-                    else 0
-                )
-                yield Row(index, spec.elements_per_entry * arch.indexer_rows, v)
-
-
-def _compressed_caches(layers: Sequence[Layer]) -> Iterable[CacheRows]:
-    """DeepSeek-V4 (llama-kv-cache-dsv4.cpp): K-only caches of each ratio, and the indexer's on ratio-4 layers."""
-    for ratio in DSV4_RATIOS:
-        rows = tuple(
-            Row(i, c.elements_per_entry, 0)
-            for i, layer in enumerate(layers)
-            for c in layer.caches
-            if isinstance(c, Compressed) and c.tokens_per_entry == ratio
-        )
-        yield CacheRows(name=f"compressed_{ratio}", rows=rows, num_layers=len(rows), tokens_per_cell=ratio)
-    rows = tuple(
-        Row(i, c.elements_per_entry, 0)
-        for i, layer in enumerate(layers)
-        for c in layer.caches
-        if isinstance(c, Indexer)
-    )
-    yield CacheRows(name="indexer", rows=rows, num_layers=len(rows), tokens_per_cell=DSV4_RATIOS[0])
-
-
-def _compressor_rows(arch: Arch, layers: Sequence[Layer]) -> Iterable[StateRow]:
-    """f32 compressor states of one stream: K and score, twice the ratio's rows where windows overlap (ratio 4)."""
-    if not arch.streams_per_sequence:
-        return
-    for index, layer in enumerate(layers):
-        for spec in layer.caches:
-            if isinstance(spec, Compressed) and spec.tokens_per_entry == DSV4_RATIOS[0]:
-                yield StateRow(index, 2 * 8 * 2 * spec.elements_per_entry, 0)
-            elif isinstance(spec, Compressed) and spec.tokens_per_entry == DSV4_RATIOS[1]:
-                yield StateRow(index, 2 * 128 * spec.elements_per_entry, 0)
-            elif isinstance(spec, Indexer):
-                yield StateRow(index, 2 * 8 * 2 * spec.elements_per_entry, 0)
-
-
-def _state_rows(layers: Sequence[Layer]) -> Iterable[StateRow]:
-    for index, layer in enumerate(layers):
-        r = s = 0
-        for spec in layer.caches:
-            names = _STATE_TENSORS.get(type(spec)) if isinstance(spec, StateCache) else None
-            if names is not None and isinstance(spec, StateCache):
-                r += sum(t.elements for t in spec.tensors() if t.name in names[0])
-                s += sum(t.elements for t in spec.tensors() if t.name in names[1])
-        if r or s:
-            yield StateRow(index, r, s)
 
 
 def _unsupported(layers: Sequence[Layer]) -> tuple[str, ...]:
@@ -278,9 +178,7 @@ def _unsupported(layers: Sequence[Layer]) -> tuple[str, ...]:
                 type(c).__name__
                 for layer in layers
                 for c in layer.caches
-                if not isinstance(c, known)
-                and type(c) not in _STATE_TENSORS
-                and type(c).__name__ != "CompressorOverlap"
+                if not isinstance(c, known) and type(c) not in STATE_TENSORS and type(c).__name__ != "CompressorOverlap"
             }
         )
     )
