@@ -43,6 +43,9 @@ def adapters_term(profile: Profile, resolved: Resolved) -> Term | None:
 
 def facts_of(profile: Profile) -> Facts:
     """The facts a profile recorded, behind the getters that rules ask."""
-    facts = Facts({})
+    from onboard.weights.traits import TRAITS
+
+    stated = profile.model_type
+    facts = Facts({}, model_type=stated if stated in TRAITS else f"{stated}_text")
     facts.used.update(profile.facts)
     return facts

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from onboard.weights.matrix import Matrix
 
 ROW_PARALLEL = ("o_proj", "out_proj", "down_proj", "dense")
-TARGETS = ("attention", "kv_proj", "kv_tied", "mlp", "experts", "shared_expert")
+TARGETS = (
+    "attention", "kv_proj", "kv_tied", "latent_up", "replicated", "mlp", "experts", "shared_expert", "state",
+    "state_groups",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Tower:
     global_layers: str = ""  # a field that counts further layers
     attention_scale: int = 1  # attention width over the tower's width
     conv_stem: bool = False  # two convolutions over mel bins
+    inner_is_out: bool = False  # the MLP is as wide as the tower's output, not its intermediate_size
     conformer: bool = False  # two feed-forwards of four times the width and a gated convolution a layer
     conv2d_stem: bool = False  # three strided convolutions over mel bins, no learned positions
 
@@ -52,6 +53,17 @@ TOWERS: dict[str, Tower] = {
     "qwen3_5_vision": QWEN_VL,
     "qwen3_5_moe": QWEN_VL,
     "qwen3_5_moe_vision": QWEN_VL,
+    "qwen3_omni_moe_vision_encoder": QWEN_VL,
+    "kimi_k25": Tower(projector="merger", positions="none"),
+    "kimi_k25_vision": Tower(projector="merger", positions="none"),
+    "kimi_k3": Tower(projector="merger", positions="none"),
+    "kimi_vl": Tower(projector="merger", positions="none"),
+    "moonvit": Tower(projector="merger", positions="none"),
+    "glm4v_vision": Tower(gated=True, inner_is_out=True, projector="glm"),
+    "glm4v_moe_vision": Tower(gated=True, inner_is_out=True, projector="glm"),
+    "idefics3_vision": Tower(projector="connector"),
+    "smolvlm_vision": Tower(projector="connector"),
+    "voxtral_encoder": Tower(conv_stem=True, positions="source", projector="stacked"),
     "siglip_vision_model": Tower(),
     "siglip2_vision_model": Tower(projector="shuffled", positions="patches"),
     "clip_vision_model": Tower(classes=1, projector="two_layer"),
@@ -123,6 +135,7 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
         return [Matrix(role=f"{part}.other", module=part, rows=fixed), *joined], True
     if not depth or not width:
         return [], False
+    inner = int(_first(tower, "out_hidden_size") or inner) if traits.inner_is_out else inner
     depth += int(_first(tower, traits.global_layers)) if traits.global_layers else 0
     attention, mlp, other = (f"{part}.{k}" for k in ("attention", "mlp", "other"))
     if traits.replicated:
@@ -201,6 +214,16 @@ def _projector(
         joined = linear(other, f"{part}.adapter", int(_first(root, "out_hidden_size") or wide), middle)
         joined += linear(other, f"{part}.adapter", middle, middle)
         return joined + linear(other, f"{part}.projector", middle, text)
+    if traits.projector == "glm":  # a strided convolution, a square matrix, a gated MLP
+        inner = int(_first(tower, "intermediate_size"))
+        joined = linear(other, f"{part}.downsample", wide, out, bias=True) + linear(role, f"{part}.merger", out, out)
+        return joined + linear(role, f"{part}.merger", out, 3 * inner)
+    if traits.projector == "connector":
+        scale = int(_first(root, "scale_factor") or 2)
+        return linear(other, f"{part}.connector", width * scale**2, text)
+    if traits.projector == "stacked":
+        inner = int(_first(tower, "intermediate_size", "encoder_ffn_dim"))
+        return linear(other, f"{part}.projector", inner, text) + linear(other, f"{part}.projector", text, text)
     if traits.projector == "window_merger":
         inner = 4 * int(_first(tower, "intermediate_size"))
         joined = linear(other, f"{part}.merger", 4 * width, inner, bias=True)

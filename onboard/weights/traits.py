@@ -32,7 +32,6 @@ class Traits:
     router_bias: bool = False
     expert_bias: bool = False
     experts_gated: bool | None = None  # None: as `gated`
-    experts_in_intermediate: bool = False  # experts take intermediate_size, dense layers another field
     dense_beside_experts: bool = False  # every MoE layer also has a dense MLP
     mixer_only_layers: bool = False  # a layer is one mixer, an MLP or a MoE, never two of them
     recurrent_has_mlp: bool = True  # layers with a state also have an MLP
@@ -52,11 +51,18 @@ _QWEN2 = Traits(qkv_bias=True, o_bias=False)
 _QWEN3 = Traits(qk_norm=True)
 _NEXT = Traits(qk_norm=True, output_gate=True, shared_gate=True)
 _BERT = replace(_GPT, positions=0, embedding_norm=True, has_head=False)
-_DEEPSEEK = Traits()
 _NEMOTRON_H = Traits(gated=False, norms=1, mixer_only_layers=True, recurrent_has_mlp=False)
 _GEMMA = Traits(norms=4, qk_norm=True)
 
+_PLAIN = (  # a Llama's matrices, or what fields alone tell
+    "llama", "mistral", "ministral3", "granite", "granitemoehybrid", "bamba", "baichuan", "internlm2", "internlm3",
+    "exaone", "smollm3", "phi3", "yi", "minicpm", "ernie4_5", "ernie4_5_moe", "seed_oss", "lfm2", "lfm2_moe", "falcon_h1",
+    "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "kimi_k2", "kimi_linear", "glm4_moe_lite",
+    "glm_moe_dsa", "bailing_moe", "mimo_v2_flash", "step3_text", "step3p5", "mllama_text_model", "longcat_flash",
+)  # fmt: skip
+
 TRAITS: dict[str, Traits] = {
+    **dict.fromkeys(_PLAIN, LLAMA),
     # --- two matrices and biases ---
     "gpt2": replace(_GPT, positions=0),
     "opt": replace(_GPT, positions=2),
@@ -71,6 +77,10 @@ TRAITS: dict[str, Traits] = {
     "mpt": Traits(gated=False, norm_bias=False),
     "phi3small": replace(_GPT, gated=True, tied=True),
     "nemotron": Traits(gated=False, norm_bias=True),
+    "apertus": Traits(gated=False, qk_norm=True),
+    "arcee": Traits(gated=False),
+    "persimmon": _GPT,
+    "stablelm": Traits(norm_bias=True),
     "bert": _BERT,
     "roberta": _BERT,
     "xlm-roberta": _BERT,
@@ -84,9 +94,13 @@ TRAITS: dict[str, Traits] = {
     "qwen2_5_omni_text": _QWEN2,
     "qwen2_moe": replace(_QWEN2, shared_gate=True),
     "chatglm": Traits(o_bias=False),
+    "glm": Traits(o_bias=False),
+    "glm4": Traits(o_bias=False, norms=4),
+    "glm4v_text": Traits(o_bias=False, norms=4),
+    "glm4v_moe_text": Traits(o_bias=False),
     "glm4_moe": Traits(o_bias=False, qk_norm=False),
-    "gpt_oss": Traits(qkv_bias=True, o_bias=True, router_bias=True, expert_bias=True, experts_in_intermediate=True),
-    "phimoe": Traits(norm_bias=True, head_bias=True, experts_in_intermediate=True),
+    "gpt_oss": Traits(qkv_bias=True, o_bias=True, router_bias=True, expert_bias=True),
+    "phimoe": Traits(norm_bias=True, head_bias=True),
     # --- norms of q and k ---
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
@@ -100,8 +114,14 @@ TRAITS: dict[str, Traits] = {
     "qwen3_5_moe": _NEXT,
     "qwen3_5_moe_text": _NEXT,
     "olmo2": Traits(full_qk_norm=True),
+    "olmo3": Traits(full_qk_norm=True),
+    "olmoe": Traits(full_qk_norm=True),
+    "hunyuan_v1_dense": _QWEN3,
+    "hunyuan_v1_moe": _QWEN3,
+    "dots1": _QWEN3,
+    "exaone_moe": _QWEN3,
     "exaone4": Traits(qk_norm=True),
-    "minimax_m2": Traits(full_qk_norm=True, experts_in_intermediate=True),
+    "minimax_m2": Traits(full_qk_norm=True),
     "laguna": Traits(qk_norm=True),
     "muse_glimmer_text": Traits(norms=4, output_gate_whole=True),
     # --- Cohere, Gemma ---
@@ -117,15 +137,15 @@ TRAITS: dict[str, Traits] = {
     "gemma4_unified_text": replace(_GEMMA, dense_beside_experts=True),
     "gemma4_assistant": replace(_GEMMA, reads_target=True),
     # --- experts ---
-    "mixtral": Traits(experts_in_intermediate=True),
-    "dbrx": Traits(experts_in_intermediate=True),
-    "llama4_text": Traits(experts_in_intermediate=True, shared_experts=1),
-    "jamba": Traits(experts_in_intermediate=True),
-    "granitemoe": Traits(experts_in_intermediate=True),
-    "minimax": Traits(experts_in_intermediate=True),
-    "minimax_text_01": Traits(experts_in_intermediate=True),
-    "minimax_m1": Traits(experts_in_intermediate=True),
-    "grok-1": Traits(experts_in_intermediate=True),
+    "mixtral": LLAMA,
+    "dbrx": LLAMA,
+    "llama4_text": Traits(shared_experts=1),
+    "jamba": LLAMA,
+    "granitemoe": LLAMA,
+    "minimax": LLAMA,
+    "minimax_text_01": LLAMA,
+    "minimax_m1": LLAMA,
+    "grok-1": LLAMA,
     # --- recurrent ---
     "mamba": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
     "mamba2": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
