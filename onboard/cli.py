@@ -1,4 +1,4 @@
-"""The `onboard` command: a group whose commands are imported only when called. Errors become exit codes in `console`."""
+"""The `onboard` command: a group whose commands are imported when called. Errors become exit codes in `console`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def call(*arguments: str, cwd: Path, program: str = "onboard") -> Done:
     before, kept, argv = Path.cwd(), dict(os.environ), sys.argv
     try:
         os.chdir(cwd)
-        os.environ.update(HF_HUB_OFFLINE="1", XDG_CACHE_HOME=str(cwd / ".cache"), ONBOARD_CATALOG="", ONBOARD_TRACEBACK="1")
+        os.environ.update(
+            HF_HUB_OFFLINE="1", XDG_CACHE_HOME=str(cwd / ".cache"), ONBOARD_CATALOG="", ONBOARD_TRACEBACK="1"
+        )
         sys.argv = [program, *arguments]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = console._run(group)
@@ -60,8 +62,15 @@ def run(
     start = f"import sys; sys.argv[0]={program!r}; from {program}.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", start, *arguments],
-        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False, input=stdin, errors="replace",
-    )  # fmt: skip
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        input=stdin,
+        errors="replace",
+    )
     assert "Traceback" not in done.stderr + done.stdout, done.stderr
     assert "Defect:" not in done.stderr, done.stderr
     return Done(done.returncode, done.stdout, done.stderr)

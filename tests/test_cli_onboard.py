@@ -10,15 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import ROOT, call, run
 from shared import SHARED, needs_shared
 
 CONFIG: dict[str, Any] = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 4, "hidden_size": 64,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 256,
-    "max_position_embeddings": 4096, "dtype": "bfloat16", "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 256,
+    "max_position_embeddings": 4096,
+    "dtype": "bfloat16",
+    "tie_word_embeddings": True,
+}
 
 
 def model(root: Path, text: str | bytes | None = None, **changes: Any) -> Path:
@@ -45,11 +53,16 @@ def test_the_main_job(tmp_path: Path) -> None:
     assert diff.json == {
         "fields": [
             {
-                "path": "facts.max_model_len", "generated": 4096, "override": 2048, "effective": 2048, "status": "active",
-                "why": "served so", "link": "https://example.org",
+                "path": "facts.max_model_len",
+                "generated": 4096,
+                "override": 2048,
+                "effective": 2048,
+                "status": "active",
+                "why": "served so",
+                "link": "https://example.org",
             }
         ]
-    }  # fmt: skip
+    }
     assert run("diff", "x", "--format", "json", cwd=tmp_path).out == diff.out
     assert (
         "| facts.max_model_len | 4096 | 2048 | 2048 | active |"
@@ -88,7 +101,8 @@ def test_piped_output_has_no_colour_codes_and_imports_no_rich(tmp_path: Path) ->
     code = (
         "import sys; sys.argv[:] = ['onboard', 'show', 'qwen3.6-27b']; from onboard.cli import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code\n"
-        "bad = {'rich', 'ruamel', 'jsonschema', 'huggingface_hub', 'transformers'} & set(sys.modules); assert not bad, bad"
+        "bad = {'rich', 'ruamel', 'jsonschema', 'huggingface_hub', 'transformers'} & set(sys.modules)\n"
+        "assert not bad, bad"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
     for attempt in ("cold", "warm"):
@@ -218,7 +232,8 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
     "an override that is a list": ("overrides/x.yaml", "- 1\n", "BadOverride"),
     "two claims on one value": (
         "overrides/x.yaml",
-        "model: x\noverrides:\n- {path: facts.vocab_size, was: 256, to: 1, why: a}\n- {path: facts.vocab_size, was: 256, to: 2, why: b}\n",
+        "model: x\noverrides:\n- {path: facts.vocab_size, was: 256, to: 1, why: a}\n"
+        "- {path: facts.vocab_size, was: 256, to: 2, why: b}\n",
         "BadOverride",
     ),
     "a profile that is not YAML": ("profiles/x.yaml", "a: [\n", "BadYaml"),
@@ -251,8 +266,12 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
     piped = subprocess.run(
         ["bash", "-c", f'{sys.executable} -c "{code}" | head -c 10; echo ${{PIPESTATUS[0]}}'],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert piped.stderr == ""
     assert piped.stdout.endswith("0\n")
 

@@ -6,9 +6,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from commands import call
 
 from calc.plan import Plan
-from commands import call
 from onboard import catalog
 from onboard.catalog_paths import shipped
 

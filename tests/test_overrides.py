@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import ROOT
 from onboard import catalog
 from onboard.check import check
 from onboard.errors import BadOverride, BadYaml, DuplicateKey, Refusal
@@ -34,12 +34,18 @@ PROFILE = Profile(
     model_type="m",
     architectures=("A",),
     layers=(Layer((WINDOW,)), Layer((FULL,)), Layer((WINDOW,)), Layer((FULL, STATE)), Layer(())),
-    facts={"max_model_len": Sourced(4096, "config", "max_position_embeddings"), "num_kv_heads": Sourced(16, "config", "k")},
-    weights=(WeightVariant(name="bf16", num_bytes=100, origin="listing", where="l"), WeightVariant(name="q4.k", num_bytes=30, origin="listing", where="l")),
+    facts={
+        "max_model_len": Sourced(4096, "config", "max_position_embeddings"),
+        "num_kv_heads": Sourced(16, "config", "k"),
+    },
+    weights=(
+        WeightVariant(name="bf16", num_bytes=100, origin="listing", where="l"),
+        WeightVariant(name="q4.k", num_bytes=30, origin="listing", where="l"),
+    ),
     default_weights="bf16",
     drafters=(DrafterRef(name="d", method="eagle3", num_bytes=7),),
     deployments=(Deployment(name="dual/a", options={"tensor_parallel_size": 2}),),
-)  # fmt: skip
+)
 
 
 def entry(path: str, was: Any, to: Any) -> Entry:
@@ -122,8 +128,11 @@ def test_entries_that_do_not_meet_may_stand_in_any_order(cases: list[tuple[str, 
     assert statuses == ["active"] * len(cases)
     ordered, _ = merged(*(entry(*case) for case in sorted(cases, key=lambda c: c[0])))
     assert (profile.layers, profile.weights, profile.default_weights, profile.drafters) == (
-        ordered.layers, ordered.weights, ordered.default_weights, ordered.drafters,
-    )  # fmt: skip
+        ordered.layers,
+        ordered.weights,
+        ordered.default_weights,
+        ordered.drafters,
+    )
 
 
 def test_an_overridden_value_says_so() -> None:
@@ -259,9 +268,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def problems(home: Path, text: str, model_id: str = "x") -> set[tuple[str, str]]:
     (home / "overrides" / f"{model_id}.yaml").write_text(text)
-    return {(p.kind, p.path) for p in check(("x",), str(home))[1]} if model_id == "x" else {
-        (p.kind, p.file) for p in check((), str(home))[1]
-    }  # fmt: skip
+    return (
+        {(p.kind, p.path) for p in check(("x",), str(home))[1]}
+        if model_id == "x"
+        else {(p.kind, p.file) for p in check((), str(home))[1]}
+    )
 
 
 def test_check_finds_nothing_in_good_files(home: Path) -> None:

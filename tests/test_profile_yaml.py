@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import ROOT, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared import SHARED, needs_shared
 
-from commands import ROOT, run
 from onboard import onboarding, ranges
 from onboard.errors import BadProfile, Caution, NotWritable, Refusal
 from onboard.layers import CrossAttention, FullAttention, Indexer, LatentAttention, Layer, SharedWith, WindowAttention
@@ -24,13 +25,21 @@ from onboard.read import proposed_id, read_source
 from onboard.sourced import Sourced
 from onboard.states import GatedDeltaNet
 from onboard.yamlio import load_text
-from shared import SHARED, needs_shared
 
 CONFIG: dict[str, Any] = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 4, "hidden_size": 64,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 256,
-    "max_position_embeddings": 4096, "dtype": "bfloat16", "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 256,
+    "max_position_embeddings": 4096,
+    "dtype": "bfloat16",
+    "tie_word_embeddings": True,
+}
 
 
 def folder(root: Path, name: str = "org__tiny", **changes: Any) -> Path:
@@ -43,46 +52,101 @@ def folder(root: Path, name: str = "org__tiny", **changes: Any) -> Path:
 # --- the identity ----------------------------------------------------------------------------------------------------
 
 specs = st.one_of(
-    st.builds(FullAttention, num_kv_heads=st.integers(1, 64), k_dim=st.integers(1, 512), v_dim=st.integers(0, 512), k_eq_v=st.booleans()),
-    st.builds(WindowAttention, num_kv_heads=st.integers(1, 64), k_dim=st.integers(1, 512), v_dim=st.integers(0, 512), window=st.integers(1, 2**20)),
+    st.builds(
+        FullAttention,
+        num_kv_heads=st.integers(1, 64),
+        k_dim=st.integers(1, 512),
+        v_dim=st.integers(0, 512),
+        k_eq_v=st.booleans(),
+    ),
+    st.builds(
+        WindowAttention,
+        num_kv_heads=st.integers(1, 64),
+        k_dim=st.integers(1, 512),
+        v_dim=st.integers(0, 512),
+        window=st.integers(1, 2**20),
+    ),
     st.builds(LatentAttention, latent_dim=st.integers(1, 1024), rope_dim=st.integers(0, 256)),
     st.builds(Indexer, elements_per_entry=st.integers(1, 256), tokens_per_entry=st.integers(1, 128)),
     st.builds(SharedWith, layer=st.integers(0, 100)),
-    st.builds(CrossAttention, num_kv_heads=st.integers(1, 9), k_dim=st.just(64), v_dim=st.just(64), num_encoder_tokens=st.none() | st.integers(1, 9)),
     st.builds(
-        GatedDeltaNet, num_k_heads=st.integers(1, 64), num_v_heads=st.integers(1, 64), k_dim=st.just(128), v_dim=st.just(128),
-        conv_kernel=st.integers(1, 5), ssm_dtype=st.sampled_from(["model", "float32"]),
+        CrossAttention,
+        num_kv_heads=st.integers(1, 9),
+        k_dim=st.just(64),
+        v_dim=st.just(64),
+        num_encoder_tokens=st.none() | st.integers(1, 9),
     ),
-)  # fmt: skip
+    st.builds(
+        GatedDeltaNet,
+        num_k_heads=st.integers(1, 64),
+        num_v_heads=st.integers(1, 64),
+        k_dim=st.just(128),
+        v_dim=st.just(128),
+        conv_kernel=st.integers(1, 5),
+        ssm_dtype=st.sampled_from(["model", "float32"]),
+    ),
+)
 layers = st.lists(st.lists(specs, max_size=2).map(lambda c: Layer(tuple(c))), max_size=12).map(tuple)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 scalars = st.none() | st.booleans() | st.integers(0, 2**60) | words
 values = scalars | st.lists(scalars, max_size=20).map(tuple)
 names = st.text("abcdefghij_-.0123456789", min_size=1, max_size=12)
 groups = st.builds(
-    TensorGroup, role=words, num_bytes=st.integers(0, 2**50), num_elements=st.integers(0, 2**50), dtype=words,
-    layers=st.sets(st.integers(0, 200)).map(lambda s: tuple(sorted(s))), num_units=st.integers(0, 9),
-)  # fmt: skip
+    TensorGroup,
+    role=words,
+    num_bytes=st.integers(0, 2**50),
+    num_elements=st.integers(0, 2**50),
+    dtype=words,
+    layers=st.sets(st.integers(0, 200)).map(lambda s: tuple(sorted(s))),
+    num_units=st.integers(0, 9),
+)
 profiles = st.builds(
     Profile,
     id=st.just("x"),
-    source=st.builds(SourceRef, kind=st.just("hub"), name=words, revision=st.none() | words, read_from=words, location=words),
+    source=st.builds(
+        SourceRef, kind=st.just("hub"), name=words, revision=st.none() | words, read_from=words, location=words
+    ),
     model_type=words,
     architectures=st.lists(words, max_size=3).map(tuple),
     layers=layers,
     mtp_layers=layers,
-    facts=st.dictionaries(names, st.builds(Sourced, value=values, origin=st.sampled_from(["config", "rule", "class-default"]), where=words), max_size=6),
+    facts=st.dictionaries(
+        names,
+        st.builds(Sourced, value=values, origin=st.sampled_from(["config", "rule", "class-default"]), where=words),
+        max_size=6,
+    ),
     weights=st.lists(
-        st.builds(WeightVariant, name=names, num_bytes=st.integers(0, 2**50), origin=words, where=words, groups=st.lists(groups, max_size=3).map(tuple)),
-        max_size=3, unique_by=lambda w: w.name,
+        st.builds(
+            WeightVariant,
+            name=names,
+            num_bytes=st.integers(0, 2**50),
+            origin=words,
+            where=words,
+            groups=st.lists(groups, max_size=3).map(tuple),
+        ),
+        max_size=3,
+        unique_by=lambda w: w.name,
     ).map(tuple),
     default_weights=st.none() | names,
     drafters=st.lists(
-        st.builds(DrafterRef, name=names, method=words, num_bytes=st.none() | st.integers(0, 2**40), layers=layers, source=st.none() | words), max_size=2
+        st.builds(
+            DrafterRef,
+            name=names,
+            method=words,
+            num_bytes=st.none() | st.integers(0, 2**40),
+            layers=layers,
+            source=st.none() | words,
+        ),
+        max_size=2,
     ).map(tuple),
-    deployments=st.lists(st.builds(Deployment, name=names, options=st.dictionaries(names, scalars, max_size=3), source=st.none() | words), max_size=2).map(tuple),
+    deployments=st.lists(
+        st.builds(
+            Deployment, name=names, options=st.dictionaries(names, scalars, max_size=3), source=st.none() | words
+        ),
+        max_size=2,
+    ).map(tuple),
     warnings=st.lists(st.builds(Caution, kind=words, where=words, message=words), max_size=2).map(tuple),
-)  # fmt: skip
+)
 
 
 @settings(deadline=None)
@@ -161,10 +225,16 @@ def test_every_corpus_profile_survives_its_own_text() -> None:
 
 def damaged(change: Any) -> dict[str, Any]:
     data = {
-        "schema_version": 1, "id": "x", "source": {"kind": "hub", "name": "o/x"}, "model_type": "m", "architectures": [],
-        "layers": [{"indices": "0-1", "caches": [{"type": "FullAttention", "num_kv_heads": 2, "k_dim": 8, "v_dim": 8}]}],
+        "schema_version": 1,
+        "id": "x",
+        "source": {"kind": "hub", "name": "o/x"},
+        "model_type": "m",
+        "architectures": [],
+        "layers": [
+            {"indices": "0-1", "caches": [{"type": "FullAttention", "num_kv_heads": 2, "k_dim": 8, "v_dim": 8}]}
+        ],
         "facts": {"a": {"value": 1, "origin": "config", "where": "a"}},
-    }  # fmt: skip
+    }
     change(data)
     return data
 
@@ -190,9 +260,12 @@ def damaged(change: Any) -> dict[str, Any]:
         (lambda d: d["facts"]["a"].update(value={"repeat": 10**9, "of": [1]}), "facts.a.repeat"),
         (lambda d: d["source"].update(revision=3), "source.revision"),
         (lambda d: d.update(weights=[{"name": "w", "origin": "listing", "where": ""}]), "weights[0]"),
-        (lambda d: d.update(weights=[{"name": "w", "num_bytes": "1", "origin": "", "where": ""}]), "weights[0].num_bytes"),
+        (
+            lambda d: d.update(weights=[{"name": "w", "num_bytes": "1", "origin": "", "where": ""}]),
+            "weights[0].num_bytes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_profile_is_refused_with_its_path(change: Any, path: str) -> None:
     with pytest.raises(BadProfile) as refused:
         from_data(damaged(change))
@@ -266,7 +339,8 @@ def test_values_changed_by_hand_move_to_the_override_file_and_keep_their_effect(
     override = here / "overrides" / "tiny.yaml"
     override.parent.mkdir()
     override.write_text(
-        "# a person's file\nmodel: tiny\noverrides:\n- path: facts.vocab_size\n  was: 256\n  to: 300  # padded\n  why: measured\n"
+        "# a person's file\nmodel: tiny\noverrides:\n"
+        "- path: facts.vocab_size\n  was: 256\n  to: 300  # padded\n  why: measured\n"
     )
     folder(here, max_position_embeddings=8192)  # a newer revision at the same time
     added = onboarding.add(str(source))

@@ -10,18 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import run
 from gguf_bytes import header
 from hubserver import HubServer
+
 from onboard.errors import UnknownModel
 from onboard.sources.spec import HubSpec, hub_spec
 
 CONFIG: dict[str, Any] = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 4, "hidden_size": 64,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 256,
-    "max_position_embeddings": 4096, "dtype": "bfloat16", "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "num_hidden_layers": 4,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 256,
+    "max_position_embeddings": 4096,
+    "dtype": "bfloat16",
+    "tie_word_embeddings": True,
+}
 
 
 def config(**changes: Any) -> bytes:
@@ -161,9 +170,15 @@ def test_no_answer_at_all(tmp_path: Path, hub: HubServer) -> None:
 def test_params_json_alone_is_read_in_its_own_dialect(hub: HubServer, tmp_path: Path) -> None:
     """vLLM PR 17132: no config.json, and consolidated.safetensors is the weight set."""
     params = {
-        "dim": 5120, "n_layers": 40, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8,
-        "vocab_size": 131072, "max_seq_len": 131072,
-    }  # fmt: skip
+        "dim": 5120,
+        "n_layers": 40,
+        "head_dim": 128,
+        "hidden_dim": 14336,
+        "n_heads": 32,
+        "n_kv_heads": 8,
+        "vocab_size": 131072,
+        "max_seq_len": 131072,
+    }
     hub.repo("org/dialect", {"params.json": json.dumps(params).encode()})
     shown = run("inspect", "org/dialect", "--json", cwd=tmp_path, env=hub.env(tmp_path)).json
     assert shown["num_layers"]["total"] == 40
@@ -176,9 +191,13 @@ def test_params_json_alone_is_read_in_its_own_dialect(hub: HubServer, tmp_path: 
 def test_nothing_of_the_repository_is_run(hub: HubServer, tmp_path: Path) -> None:
     """tinker-cookbook PR 586: a config class of the repository's own is a caution, never code to run."""
     own = {
-        "model_type": "never_seen", "auto_map": {"AutoConfig": "configuration_never_seen.NeverSeenConfig"},
-        "num_hidden_layers": 48, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
-    }  # fmt: skip
+        "model_type": "never_seen",
+        "auto_map": {"AutoConfig": "configuration_never_seen.NeverSeenConfig"},
+        "num_hidden_layers": 48,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+    }
     code = b"open('ran', 'w').close()\n"
     hub.repo("org/own", {"config.json": json.dumps(own).encode(), "configuration_never_seen.py": code})
     shown = run("inspect", "org/own", "--json", cwd=tmp_path, env=hub.env(tmp_path)).json
@@ -235,9 +254,14 @@ def test_other_hosts_are_not_asked(typed: str) -> None:
 
 def test_a_gguf_is_added_and_refreshed_from_wherever_it_lies(hub: HubServer, tmp_path: Path) -> None:
     meta = {
-        "general.architecture": "llama", "llama.block_count": 4, "llama.embedding_length": 64, "llama.attention.head_count": 4,
-        "llama.attention.head_count_kv": 2, "llama.context_length": 4096, "llama.feed_forward_length": 128,
-    }  # fmt: skip
+        "general.architecture": "llama",
+        "llama.block_count": 4,
+        "llama.embedding_length": 64,
+        "llama.attention.head_count": 4,
+        "llama.attention.head_count_kv": 2,
+        "llama.context_length": 4096,
+        "llama.feed_forward_length": 128,
+    }
     raw = header(meta, [("token_embd.weight", (64, 256), 1)])
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "a-f16.gguf").write_bytes(raw)

@@ -118,8 +118,11 @@ def profile_schema() -> dict[str, Any]:
         {"indices": RANGE, "caches": {"type": "array", "items": {"$ref": "#/$defs/cache"}}}, ["indices", "caches"]
     )
     return {
-        "$schema": DRAFT, "title": "A model profile", **closed(properties, required), "$defs": {"run": run, "cache": cache},
-    }  # fmt: skip
+        "$schema": DRAFT,
+        "title": "A model profile",
+        **closed(properties, required),
+        "$defs": {"run": run, "cache": cache},
+    }
 
 
 def override_schema() -> dict[str, Any]:

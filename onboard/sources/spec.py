@@ -101,7 +101,9 @@ def _local(path: Path) -> tuple[RepoFiles, str | None]:
             )
         return files, only[0]
     if not path.is_file():  # a pipe would be waited for, a device never ends
-        raise UnknownModel(f"{path} is not a regular file", path="SOURCE", value=str(path), hint="name a file or a folder")
+        raise UnknownModel(
+            f"{path} is not a regular file", path="SOURCE", value=str(path), hint="name a file or a folder"
+        )
     files = from_file(path)
     return files, path.name if files.kind == "gguf" else None
 
