@@ -7,8 +7,10 @@ answer wins. Sources: the families' transformers 5.24 modeling files, as named.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
+from onboard.errors import WeightsUnknown
 from onboard.facts import Facts
 from onboard.layers import Layer
 from onboard.weights.matrix import Matrix, linear, vector
@@ -19,8 +21,14 @@ from onboard.weights.traits import Traits
 def _int(value: Any) -> int:
     """A count that a field may give as a list for all layers: its largest entry stands for none, so only a number."""
     if isinstance(value, (list, tuple)):
-        return int(value[0]) if value else 0
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+        value = value[0] if value else 0
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    return int(value) if number else 0
+
+
+def _indices(stated: Any) -> frozenset[int]:
+    """The layer indices of a list; entries that are no whole number name no layer."""
+    return frozenset(x for x in stated or () if isinstance(x, int) and not isinstance(x, bool))
 
 
 def num_experts(facts: Facts) -> int:
@@ -34,7 +42,11 @@ def sparse_layers(facts: Facts, count: int, traits: Traits) -> tuple[bool, ...]:
     for reader in READERS:
         answer = reader(facts, count)
         if answer is not None:
-            return answer
+            if len(answer) < count:
+                raise WeightsUnknown(
+                    f"{len(answer)} entries say which of {count} layers have experts", path=facts.path("num_experts")
+                )
+            return answer[:count]
     return tuple(i >= traits.dense_first for i in range(count))
 
 
@@ -61,7 +73,10 @@ def _listed(facts: Facts, count: int) -> tuple[bool, ...] | None:
     stated = facts.get("moe_layers")
     if isinstance(stated, str):
         stated = [int(part) for part in stated.split(",") if part.strip().isdigit()]
-    return tuple(i in set(stated) for i in range(count)) if isinstance(stated, (list, tuple)) and stated else None
+    if not isinstance(stated, (list, tuple)) or not stated:
+        return None
+    sparse = _indices(stated)
+    return tuple(i in sparse for i in range(count))
 
 
 def _interleaved(facts: Facts, count: int) -> tuple[bool, ...] | None:
@@ -106,7 +121,8 @@ def _sparse_step(facts: Facts, count: int) -> tuple[bool, ...] | None:
     step, dense = facts.get("decoder_sparse_step"), facts.get("mlp_only_layers")
     if not step and dense is None:
         return None
-    return tuple(i not in set(dense or ()) and (i + 1) % (step or 1) == 0 for i in range(count))
+    never = _indices(dense)
+    return tuple(i not in never and (i + 1) % (step or 1) == 0 for i in range(count))
 
 
 READERS: tuple[Callable[[Facts, int], tuple[bool, ...] | None], ...] = (
