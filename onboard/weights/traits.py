@@ -56,9 +56,10 @@ _GEMMA = Traits(norms=4, qk_norm=True)
 
 _PLAIN = (  # a Llama's matrices, or what fields alone tell
     "llama", "mistral", "ministral3", "granite", "granitemoehybrid", "bamba", "baichuan", "internlm2", "internlm3",
-    "exaone", "smollm3", "phi3", "yi", "minicpm", "ernie4_5", "ernie4_5_moe", "seed_oss", "lfm2", "lfm2_moe", "falcon_h1",
-    "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "kimi_k2", "kimi_linear", "glm4_moe_lite",
-    "glm_moe_dsa", "bailing_moe", "mimo_v2_flash", "step3_text", "step3p5", "mllama_text_model", "longcat_flash",
+    "exaone", "smollm3", "phi3", "yi", "minicpm", "ernie4_5", "ernie4_5_moe", "seed_oss", "lfm2", "lfm2_moe",
+    "falcon_h1", "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "kimi_k2", "kimi_linear",
+    "glm4_moe_lite", "glm_moe_dsa", "bailing_moe", "mimo_v2_flash", "step3_text", "step3p5", "mllama_text_model",
+    "longcat_flash",
 )  # fmt: skip
 
 TRAITS: dict[str, Traits] = {
