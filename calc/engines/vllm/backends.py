@@ -67,8 +67,8 @@ def hybrid_kernel_block(shape: Shape, backend: Backend, rules: Rules, capability
     if rules.hybrid_kernel_block == "16":
         return 16
     if shape.latent:
-        return 128 if capability[0] == 10 else 64
-    return 32 if capability[0] == 10 and 256 in shape.head_dims else 16
+        return 128 if capability[0] == 10 and rules.mla_blackwell_block == 128 else 64
+    return 32 if rules.hybrid_kernel_block == "config" and capability[0] == 10 and 256 in shape.head_dims else 16
 
 
 def gdn_checkpoints(shape: Shape, rules: Rules, capability: tuple[int, int]) -> bool:

@@ -1,7 +1,7 @@
 """What changed between vLLM releases, as data: one table of changes, each with the release it came in.
 
-Read in the wheels of 0.10.2, 0.11.0, 0.11.2, 0.12.0, 0.13.0, 0.14.1, 0.17.1, 0.18.1, 0.19.1, 0.20.0 to 0.20.2, 0.23.0,
-0.24.0, 0.25.1 and 0.26.0 to 0.33.0; a change between two of them that are not neighbours is dated by the later one.
+Read in the wheels of 0.10.2, 0.11.0, 0.11.2, 0.12.0 to 0.18.0, 0.19.1, 0.20.0 to 0.20.2, 0.21.0 to 0.24.0, 0.25.1 and
+0.26.0 to 0.33.0; a change between two of them that are not neighbours is dated by the later one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Rules:
     all_mode_adds_speculative: bool = False
     checkpoint_block_mamba2: bool = False  # one more state block a group for checkpoints inside a prefill
     checkpoint_block_gdn: bool = False  # the same for GDN with FlashInfer's prefill, on 64-token boundaries
-    hybrid_kernel_block: str = "backend"  # "16", "config" (MLA 64/128, Blackwell 32), "backend"
+    hybrid_kernel_block: str = "backend"  # "16"; "config" (MLA 64, Blackwell 32), "config-late" (MLA 64, 16); "backend"
     mla_hybrid_floor: int = 0
     state_slots_refused: bool = False  # max_num_seqs above the number of blocks, with full CUDA graphs
     align_block_within_batch: bool = False  # mode align: the block must fit max_num_batched_tokens
@@ -114,12 +114,17 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
         },
     ),
     (
-        (0, 17, 0),
-        {  # kv_cache_interface.py:293; models/config.py:377; platforms/cuda.py:68
-            "fit_check_whole_model": False,
+        (0, 15, 0),
+        {  # kv_cache_interface.py:293; models/config.py:332
             "state_prefix_caching": "off",
             "state_modes": ("all", "align"),
             "speculative_state_blocks": True,
+        },
+    ),
+    (
+        (0, 17, 0),
+        {  # kv_cache_utils.py:1574; platforms/cuda.py:68
+            "fit_check_whole_model": False,
             "mla_blackwell_block": 32,
             "align_block_within_batch": True,  # config/vllm.py:1220
             "declared_kv": ("modelopt", "compressed-tensors"),  # layers/attention/attention.py:232
@@ -128,7 +133,7 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     ),
     (
         (0, 18, 0),
-        {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "backend"},
+        {"group_merge_below": Fraction(3, 2), "hybrid_kernel_block": "config-late"},
     ),
     (
         (0, 20, 0),
@@ -136,14 +141,19 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
             "utilization": Fraction(92, 100),
             "graphs_inside_budget": True,
             "state_slots_refused": True,
+            "hybrid_kernel_block": "backend",  # platforms/interface.py:502
             "align_when_speculating": True,
             "nemotron_ssm_dtype": "float32",
             "sparse_fp8_plain_on_blackwell": True,
         },
     ),
     ((0, 20, 1), {"tokens_from_concurrency": True}),  # kv_cache_utils.py:1706
-    ((0, 23, 0), {"align_when_speculating": False, "all_mode_adds_speculative": True, "compressed_layout": "slots"}),
-    ((0, 24, 0), {"unify_pages": "pad", "declared_kv_wins": False}),  # kv_cache_utils.py:1087
+    (
+        (0, 22, 0),  # models/config.py; kv_cache_interface.py; layers/attention/attention.py:238
+        {"align_when_speculating": False, "all_mode_adds_speculative": True, "declared_kv_wins": False},
+    ),
+    ((0, 23, 0), {"compressed_layout": "slots"}),  # kv_cache_utils.py:1221
+    ((0, 24, 0), {"unify_pages": "pad"}),  # kv_cache_utils.py:1087
     ((0, 25, 0), {"skip_layers_raise_block": True, "sparse_auto_packed_on_sm120": True}),  # platforms/interface.py:639
     (
         (0, 26, 0),
