@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 from gguf_bytes import header
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llamacpp_cases import evidence, metadata
 
 from calc.engines.llamacpp.cache import caches_of
 from calc.engines.llamacpp.model import model_of
 from calc.engines.llamacpp.settings import settings_of
 from calc.plan import Plan
-from onboard.errors import BadGguf, FieldInvalid, FieldMissing, LayerCountMismatch
+from onboard.errors import BadGguf, FieldInvalid, FieldMissing, LayerCountMismatch, Refusal
 from onboard.gguf.derive import derive_gguf
+from onboard.gguf.reader import LongArray
 from onboard.inspection import to_json
 from onboard.open import inspect
 from onboard.profile import Profile, SourceRef
@@ -25,8 +29,8 @@ def derived(raw: dict[str, Any]) -> Profile:
 
 def kv_bytes(profile: Profile, **knobs: Any) -> int:
     plan = Plan(engine="llamacpp", max_num_seqs=1, **knobs)
-    settings = settings_of(plan, n_ctx_train=0)
-    return sum(c.bytes for c in caches_of(model_of(profile), settings) if not c.slots)
+    caches = caches_of(model_of(profile), settings_of(plan, n_ctx_train=0))
+    return sum(c.bytes for c in caches if not c.slots)
 
 
 GEMMA_4_12B = {
@@ -156,3 +160,26 @@ def test_a_file_on_disk_gives_layers_and_weights(tmp_path: Path) -> None:
     experts = [g for g in variant.groups if g.kind == "experts"]
     assert [(g.layers, g.num_bytes) for g in experts] == [((0, 1), expert)]
     assert len(profile.layers) == 48
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 10**12), st.floats(allow_nan=True), st.text(max_size=3),
+    st.lists(st.integers(-1, 300), max_size=60).map(tuple), st.just(LongArray(10**6)),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_metadata_is_refused_or_read_and_never_raises_otherwise(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(evidence(small=True)["models"])))
+    raw = metadata(evidence(small=True)["models"][name])
+    for key in data.draw(st.lists(st.sampled_from(sorted(raw)), min_size=1, max_size=3)):
+        raw[key] = data.draw(VALUES)
+    raw = {k: v for k, v in raw.items() if v is not None}
+    try:
+        profile = derived(raw)
+    except Refusal as refusal:
+        assert refusal.path or refusal.message
+        return
+    to_json(profile)
+    model_of(profile)

@@ -79,7 +79,7 @@ def derive_gguf(
 
 def _vocab(meta: Metadata, header: GgufHeader | Mapping[str, Any]) -> None:
     tokens = meta.raw.get("tokenizer.ggml.tokens")
-    if meta.get_int("vocab_size", "vocab_size") is None and tokens is not None:
+    if meta.get_int("vocab_size", "vocab_size") is None and isinstance(tokens, (tuple, LongArray)):
         count = tokens.num_entries if isinstance(tokens, LongArray) else len(tokens)
         meta.record("vocab_size", count, "tokenizer.ggml.tokens")
 
