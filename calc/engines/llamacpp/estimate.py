@@ -65,11 +65,17 @@ _WIDEST: dict[str, Callable[[Widths], int]] = {
 }
 
 
+# residual streams that the host holds beside its logits, above the one every graph does
+_HOST_LOGITS = {"qwen35": 1}
+
+
 def estimated_buffers(
     profile: Profile, model: LlamaModel, settings: Settings, placement: Placement
 ) -> dict[int, Buffer]:
     """A buffer for every device that computes, and the host's inputs."""
     tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
+    if model.arch.no_cache:
+        return _encoder_buffers(profile, settings, placement)
     pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
     copies = PIPELINE_COPIES if pipeline else 1
     masks = _masks(model, settings)
@@ -84,13 +90,29 @@ def estimated_buffers(
             size = copies * (masks + 4 * tokens * hidden) + 4 * tokens * hidden
             found[device] = _interval(size, near, "masks and inputs")
         elif device == HOST:
-            found[device] = _interval(max(logits, inside), False, _RULE)
+            stream = 4 * tokens * hidden  # the host holds the graph's input beside its layers
+            size = max(logits + stream * _HOST_LOGITS.get(model.name, 0), inside + stream)
+            found[device] = _interval(size, False, _RULE)
         else:
             computes = device in placement.layers
             size = max(logits, inside) if computes else logits
             near = near and placement.all_offloaded() and not pipeline and not settings.cpu_moe_layers
             found[device] = _interval(size, near, _RULE)
     return found
+
+
+def _encoder_buffers(profile: Profile, settings: Settings, placement: Placement) -> dict[int, Buffer]:
+    """BERT and its kin: no cache, a mask of tokens x tokens, and embeddings instead of logits."""
+    tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
+    mlp = _count(profile, "intermediate_size") + 3 * hidden + 3
+    if settings.flash_attn:
+        size = 4 * tokens * mlp + 2 * tokens * tokens
+    else:
+        heads = _count(profile, "num_attention_heads")
+        size = 4 * tokens * max(mlp + tokens, 6 * hidden + 3 + tokens * (heads + 1))
+    inputs = 8 * tokens * hidden + 2 * tokens * tokens
+    used = {d: size if d in placement.layers else inputs if d == HOST else 0 for d in placement.devices}
+    return {d: _interval(b, True, "estimate: an encoder's widest layer and its mask") for d, b in used.items()}
 
 
 def _interval(size: int, near: bool, rule: str) -> Buffer:
