@@ -58,9 +58,10 @@ def caches_of(model: LlamaModel, settings: Settings) -> tuple[Cache, ...]:
     streams = settings.n_seq_max if per_sequence else settings.streams
     caches = [_cache(rows, model, settings, streams) for rows in model.caches]
     if model.states:
-        caches.append(_state(model.states, model.num_layers, settings))
+        caches.append(_state("state", model.states, model.num_layers, settings))
     if model.compressors:
-        caches.append(_state(model.compressors, len({r.layer for r in model.compressors}), settings))
+        owners = len({r.layer for r in model.compressors})
+        caches.append(_state("compressor", model.compressors, owners, settings))
     return tuple(caches)
 
 
@@ -107,9 +108,9 @@ def _type(name: str) -> GgmlType:
     return cache_type(name) or BY_NAME["f16"]
 
 
-def _state(states: tuple[StateRow, ...], num_layers: int, settings: Settings) -> Cache:
+def _state(name: str, states: tuple[StateRow, ...], num_layers: int, settings: Settings) -> Cache:
     """f32 rows for every slot, and n_rs_seq older ones to roll back to."""
     count = 4 * settings.n_seq_max * (1 + settings.n_rs_seq)
     layers = tuple(LayerBytes(s.layer, s.r * count, s.s * count) for s in states)
     slots = settings.n_seq_max
-    return Cache(name="state", num_layers=num_layers, cells=slots, streams=1, layers=layers, slots=slots)
+    return Cache(name=name, num_layers=num_layers, cells=slots, streams=1, layers=layers, slots=slots)

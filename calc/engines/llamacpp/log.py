@@ -136,7 +136,7 @@ class LlamaCppLog:
         return (plan,)
 
     def predicted(self, quantity: str, prediction: Prediction) -> Predicted | None:
-        caches = [c for c in prediction.cache.pool.caches if c.name != "state"]
+        caches = [c for c in prediction.cache.pool.caches if c.name not in ("state", "compressor")]
         states = [c for c in prediction.cache.pool.caches if c.name == "state"]
         name, _, number = quantity.partition("#")
         if number:

@@ -22,7 +22,7 @@ def cache_plan(
     fixed = (Term(name="slots", bytes=slots, rule=_slots_rule(held)),) if slots else ()
     caches = tuple(_pool_cache(c) for c in held.caches)
     settings = held.settings
-    growing = [c for c in one.caches if c.name not in ("window", "state")]
+    growing = [c for c in one.caches if c.name != "window" and not c.slots]
     per_token = sum(c.bytes // c.cells for c in growing if c.cells and c.layers)
     return CachePlan(
         growing_bytes_per_token=per_token,
@@ -39,7 +39,7 @@ def cache_plan(
             extra={"n_ctx": settings.n_ctx, "n_ctx_seq": settings.n_ctx_seq, "num_streams": settings.streams},
         ),
         max_model_len_that_fits=most,
-        state_bytes_per_sequence=sum(c.bytes for c in one.caches if c.name == "state"),
+        state_bytes_per_sequence=sum(c.bytes for c in one.caches if c.slots),
         window_bytes_per_sequence=sum(c.bytes for c in one.caches if c.name == "window"),
         reasons=reasons,
         explain=_explain(model, one),
@@ -59,7 +59,7 @@ def _memory_reason(held: Footprint, pool_bytes: int, most: int) -> tuple[Reason,
 def _parts(held: Footprint, device: int) -> Parts:
     """Bytes of one device by what makes them grow; cells beyond the tokens asked for are padding."""
     sums = {"growing": 0, "window": 0, "state": 0}
-    kinds = {"window": "window", "state": "state"}
+    kinds = {"window": "window", "state": "state", "compressor": "state"}
     for cache in held.caches:
         for layer in cache.layers:
             if _device(held, layer.layer) == device:
@@ -102,8 +102,8 @@ def _explain(model: LlamaModel, one: Footprint) -> tuple[tuple[str, str], ...]:
     lines: dict[str, list[str]] = {}
     settings = one.settings
     for cache in one.caches:
-        name = {"window": "kv_window", "state": "state"}.get(cache.name, "kv_growing")
-        if cache.name == "state":
+        name = "state" if cache.slots else "kv_window" if cache.name == "window" else "kv_growing"
+        if cache.slots:
             text = f"{cache.num_layers} layers, f32 R and S x {cache.slots} slots x {1 + settings.n_rs_seq}"
         else:
             text = (
