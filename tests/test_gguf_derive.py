@@ -15,7 +15,7 @@ from calc.engines.llamacpp.cache import caches_of
 from calc.engines.llamacpp.model import model_of
 from calc.engines.llamacpp.settings import settings_of
 from calc.plan import Plan
-from onboard.errors import BadGguf, FieldInvalid, FieldMissing, LayerCountMismatch, Refusal
+from onboard.errors import BadGguf, FieldInvalid, FieldMissing, LayerCountMismatch, MissingShard, Refusal
 from onboard.gguf.derive import derive_gguf
 from onboard.gguf.reader import LongArray
 from onboard.inspection import to_json
@@ -183,3 +183,16 @@ def test_damaged_metadata_is_refused_or_read_and_never_raises_otherwise(data: st
         return
     to_json(profile)
     model_of(profile)
+
+
+def test_the_parts_of_a_split_file_are_found_beside_it(tmp_path: Path) -> None:
+    for index, tensors in enumerate(([("token_embd.weight", (3840, 100), 1)], [("output_norm.weight", (3840,), 0)])):
+        split = {"split.no": index, "split.count": 2, "split.tensors.count": 2}
+        raw = header({**(GEMMA_4_12B if index == 0 else {}), **split}, tensors)
+        (tmp_path / f"m-0000{index + 1}-of-00002.gguf").write_bytes(raw)
+    for source in (tmp_path, tmp_path / "m-00001-of-00002.gguf", tmp_path / "m-00002-of-00002.gguf"):
+        (variant,) = inspect(str(source)).weights
+        assert variant.num_bytes == 3840 * 100 * 2 + 3840 * 4
+    (tmp_path / "m-00002-of-00002.gguf").unlink()
+    with pytest.raises(MissingShard):
+        inspect(str(tmp_path))

@@ -13,6 +13,7 @@ from onboard.sources.files import FileEntry, RepoFiles
 MAX_FILES = 20_000
 MAX_FOLDERS_DEEP = 4
 _SNAPSHOT = re.compile(r"^models--(?P<repo>[^/]+)$")
+_PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
 
@@ -44,11 +45,25 @@ def from_file(file: Path) -> RepoFiles:
         kind="gguf" if gguf else "file",
         name=name,
         revision=revision,
-        files=(FileEntry(file.name, size),),
+        files=(FileEntry(file.name, size), *_other_parts(whole.parent, file.name)),
         fetch=_reader(whole.parent),
         read_from="" if gguf else _note(whole.parent),
         location=str(file),
     )
+
+
+def _other_parts(folder: Path, name: str) -> tuple[FileEntry, ...]:
+    """The other files of a split GGUF that lie beside it; () where the name is not a part's."""
+    stem = split_stem(name)
+    if stem == name:
+        return ()
+    beside = sorted(p for p in folder.glob("*.gguf") if p.name != name and split_stem(p.name) == stem)
+    return tuple(FileEntry(p.name, _size(p)) for p in beside)
+
+
+def split_stem(name: str) -> str:
+    """A part's name without its number (`m-00001-of-00003.gguf` -> `m-of-00003.gguf`); other names as they are."""
+    return _PART.sub(r"-of-\1.gguf", name)
 
 
 def _repo_of(root: Path) -> tuple[str, str | None]:

@@ -88,14 +88,14 @@ def _url(source: str) -> HubSpec | None:
 
 
 def _local(path: Path) -> tuple[RepoFiles, str | None]:
-    from onboard.sources.local import from_file, from_folder
+    from onboard.sources.local import from_file, from_folder, split_stem
 
     if path.is_dir():
         files = from_folder(path)
         only = [f.path for f in files.files if f.path.lower().endswith(".gguf")]
         if files.has("config.json") or files.has("params.json") or not only:
             return files, None
-        if len(only) > 1:
+        if len({split_stem(name) for name in only}) > 1:
             raise ConfigMissing(
                 f"{path} has no config.json and several .gguf files", path="SOURCE", value=str(path), hint=_ggufs(files)
             )
