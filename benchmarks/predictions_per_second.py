@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 
 from calc.plan import Plan
 from calc.predict import predict
 from onboard.open import load_profile
+from onboard.values import replace
 
 PREDICTIONS = 20_000
 

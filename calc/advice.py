@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from calc.kv_formats import formats_of, kv_format
@@ -13,6 +12,7 @@ from calc.solve import fits, solve
 from onboard.errors import Refusal
 from onboard.profile import Profile
 from onboard.tp import valid_tp
+from onboard.values import replace
 
 
 def next_steps(profile: Profile, plan: Plan, prediction: Prediction) -> tuple[Note, ...]:

@@ -7,16 +7,14 @@ state, is left out: a residual against assumed flags would teach the wrong thing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.cards import GIB, Card, card_names, load_card
 from calc.estimates.graphs import estimate_is_subtracted
 from calc.estimates.setup import Setup, geometry_fields
 from onboard.anchor_file import Anchor
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What one anchor measured, in GiB; None where it says nothing. `residual` is utilisation x total - weights -
     available:
     everything that is neither weights nor cache."""

@@ -6,7 +6,6 @@ Nothing here knows an engine: each gives its own lines, settings and suspicions 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,10 +18,10 @@ from calc.predict import predict
 from calc.prediction import Prediction
 from onboard.errors import BadLog, Refusal
 from onboard.profile import Profile
+from onboard.values import Struct, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What a difference points at, or what the log says went wrong. `kind` is in kebab-case."""
 
     kind: str
@@ -70,8 +69,7 @@ class EngineLog(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LineReport:
+class LineReport(Struct, frozen=True):
     """One printed figure beside its prediction. `predicted` is None where nothing predicts it."""
 
     printed: Printed
@@ -87,8 +85,7 @@ class LineReport:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class BootReport:
+class BootReport(Struct, frozen=True):
     lines: tuple[LineReport, ...]
     diagnosis: tuple[Finding, ...]
     flags: tuple[str, ...]

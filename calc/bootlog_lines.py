@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from onboard.errors import BadLog, ConfigMissing
+from onboard.values import Struct, field
 
 LONGEST_LINE = 1 << 18  # bytes kept of one line; config lines are a few KB
 BLOCK = 1 << 20
@@ -23,8 +23,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)
 _RANK = re.compile(r"(?:Worker_TP|Worker_PP\d+_TP|\bTP|\brank[ =:]?)(\d{1,4})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class LinePattern:
+class LinePattern(Struct, frozen=True):
     """One line an engine prints. Named groups of `regex` are quantities; their unit is `units[name]`.
 
     A size's unit may be in the line: the group `<name>_unit`. `least_decimals` is how many decimals the engine rounds
@@ -36,8 +35,7 @@ class LinePattern:
     least_decimals: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """A figure as printed: bytes for sizes, else the plain number. The true value is within `half` of it."""
 
     line: int
@@ -176,8 +174,7 @@ def printed_of(number: int, text: str, pattern: LinePattern) -> list[Printed]:
     return printed
 
 
-@dataclass(slots=True)
-class LogFacts:
+class LogFacts(Struct):
     """What a scan keeps: figures, and an engine's own settings lines by name (the last one wins)."""
 
     printed: list[Printed] = field(default_factory=list)

@@ -5,7 +5,6 @@ Buckets are architecture: no engine's rounding. The verdict never depends on the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from calc.kv_formats import kv_format
@@ -15,13 +14,13 @@ from calc.units import GB
 from onboard.layers import Heads
 from onboard.profile import Profile
 from onboard.states import StateCache
+from onboard.values import Struct
 
 DEFAULT_INDEXER_BITS = 4
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "model": 2}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bucket:
+class Bucket(Struct, frozen=True, kw_only=True):
     """`bytes` on one card for every sequence asked for; `estimate` for figures the user's own options made up."""
 
     name: str

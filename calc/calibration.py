@@ -8,7 +8,6 @@ specification's peaks, with their verdicts). Nothing prints, nothing is fitted h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
 from statistics import mean, median
 from typing import Any
 
@@ -25,6 +24,7 @@ from calc.spreads import spread_of
 from onboard.anchor_file import Anchor
 from onboard.errors import Refusal, UnknownModel
 from onboard.profile import Profile
+from onboard.values import Struct, fields, replace
 
 QUANTITIES = {"activation": "activation", "runtime": "runtime", "cuda_graphs": "cuda_graphs", "reserve": "kv_available"}
 ON_ONE_CARD = ("dense", "moe", "graphs")  # the classes of text models on one discrete card
@@ -32,8 +32,7 @@ MIN_PEAKS = 4
 DRAFT_METHODS = ("assistant", "dflash", "eagle", "eagle3", "draft_model")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One figure of one anchor, in bytes. `verdict` and `booted` belong to whole boots; `kind` is the class of boot."""
 
     id: str
@@ -67,8 +66,7 @@ class Record:
         return {**found, "residual_bytes": self.residual_bytes, "class": self.kind}
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """Everything `calc calibration` shows. `skipped` are anchors that no rule can speak about, with the reason."""
 
     records: tuple[Record, ...]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from onboard.catalog_paths import shipped
 from onboard.errors import UnknownCard, UsageError
+from onboard.values import Struct
 from onboard.yamlio import load_cached
 
 GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """`vram_bytes` is the nominal size, `usable_bytes` what torch reports as total memory; budgets use the latter.
 
     `compute_capability` is (major, minor) for CUDA cards, (0, 0) where unknown; `kind` is consumer, workstation,

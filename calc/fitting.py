@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 
 from calc.anchors import Measured, measured, setup_from
@@ -22,6 +21,7 @@ from calc.estimates.graphs import SCALES, graphs
 from calc.estimates.reserve import Estimate, encoder_part, estimate
 from calc.estimates.setup import Setup
 from onboard.anchor_file import Anchor
+from onboard.values import Struct, replace
 
 RIDGE = 0.02  # GiB^2 of imaginary evidence per relative squared step away from a constant's source
 HUBER_GIB = 0.05  # beyond this a residual counts linearly: an outlier moves nothing far
@@ -29,8 +29,7 @@ MODEL_WEIGHT = 4.0  # imaginary boots without error that a model's correction is
 CELL_WEIGHT = 3.0  # imaginary boots that a cell of the runtime table starts from
 
 
-@dataclass(frozen=True, slots=True)
-class Boot:
+class Boot(Struct, frozen=True):
     """One anchor the rules can speak about."""
 
     anchor: Anchor

@@ -9,13 +9,12 @@ ggml block sizes from gguf-py quants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onboard.errors import UnknownKvFormat
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class KvFormat:
+class KvFormat(Struct, frozen=True):
     """`bytes_of(k_dim, v_dim)` of one head and token; `engines` that have it; `bits` for display.
 
     `latent_of(latent_dim, rope_dim)` are the bytes of one MLA row, None where no engine stores one in this format;

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
+from onboard.values import Struct, fields
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+
+class Plan(Struct, frozen=True, kw_only=True):
     """What to run and how. Sizes are bytes unless the name says otherwise; `engine` is a name or name@version."""
 
     engine: str = "vllm"

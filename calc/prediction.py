@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calc.cards import Card
 from calc.plan import Plan
+from onboard.values import Struct, asdict, field
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Term:
+class Term(Struct, frozen=True, kw_only=True):
     """One line of the sum, in bytes per card. `rule` is the line of arithmetic that gives it, redone by hand.
 
     An exact term has low = bytes = high. `origin`: header, config, rule, anchor, override, default, option.
@@ -39,24 +38,21 @@ class Term:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why an engine would not start, or would not hold what was asked. `kind` is the contract's word."""
 
     kind: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """What a reader must know: a default that was used, a rule that stands in, advice."""
 
     kind: str
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """A cache split by what makes it grow. The four add up to the whole."""
 
     growing: int = 0
@@ -72,8 +68,7 @@ class Parts:
         return Parts(growing=self.growing * n, window=self.window * n, state=self.state * n, padding=self.padding * n)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolGroup:
+class PoolGroup(Struct, frozen=True, kw_only=True):
     """Layers that share page tables (vLLM)."""
 
     kinds: tuple[str, ...]
@@ -83,8 +78,7 @@ class PoolGroup:
     num_blocks_per_request: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolCache:
+class PoolCache(Struct, frozen=True, kw_only=True):
     """One separate cache (llama.cpp, SGLang) as its log line prints it."""
 
     name: str
@@ -96,8 +90,7 @@ class PoolCache:
     bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True, kw_only=True):
     """The cache pool once the engine is up, in the words its log uses."""
 
     bytes: int = 0
@@ -111,8 +104,7 @@ class Pool:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CachePlan:
+class CachePlan(Struct, frozen=True, kw_only=True):
     """An engine's answer about the cache, for the pool it was given.
 
     `one` is what one request of max_model_len reserves (its total is `request_bytes`), `asked` the same for every
@@ -134,8 +126,7 @@ class CachePlan:
     explain: tuple[tuple[str, str], ...] = ()  # (part name, line of arithmetic)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """One device's share, where devices differ (llama.cpp) or the host takes part."""
 
     name: str
@@ -144,8 +135,7 @@ class Device:
     compute_bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """A plan with every knob filled in as that engine version would, and the notes that say so.
 
     `derived` holds what the engine computes from knobs (max_in_flight_tokens, mamba mode ...), by name.
@@ -161,8 +151,7 @@ class Resolved:
     reasons: tuple[Reason, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(Struct, frozen=True, kw_only=True):
     """Bytes per card, term by term, and the verdict."""
 
     model: str

@@ -8,19 +8,18 @@ too). SGLang 0.5.23 builds the same parallel layers. The fullest card counts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from calc.prediction import Resolved, Term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup, WeightVariant
+from onboard.values import Struct, replace
 
 EXPERT_PADDING = 64
 VOCAB_PADDING = 64  # DEFAULT_VOCAB_PADDING_SIZE
 HALVED = {"f32": 2, "float32": 2, "f64": 4, "float64": 4}  # loaded at 16 bits (dtype `auto` of both engines)
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """How a plan divides a model. `ep` is the number of cards that share the experts whole (1: TP divides each)."""
 
     tp: int = 1

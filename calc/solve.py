@@ -7,7 +7,6 @@ sequence, one valid TP size, one GiB, one KV format.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from calc.kv_formats import formats_of
@@ -17,6 +16,7 @@ from calc.prediction import Prediction
 from onboard.errors import Refusal, UsageError
 from onboard.profile import Profile
 from onboard.tp import valid_tp
+from onboard.values import Struct, replace
 
 GIB = 2**30
 LONGEST = 2**27  # where a model states no maximum
@@ -24,8 +24,7 @@ MOST_SEQUENCES = 2**16
 LARGEST_CARD_GIB = 2048
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solution:
+class Solution(Struct, frozen=True, kw_only=True):
     """`value` is None where nothing fits; `prediction` is then that of the most modest plan tried."""
 
     quantity: str

@@ -6,8 +6,9 @@ document's stated inputs and give the document's published figures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+
+from onboard.values import Struct
 
 # Bytes a KV element by format, as the document rounds them.
 BYTES_PER_ELEMENT: dict[str, Fraction] = {
@@ -20,8 +21,7 @@ BYTES_PER_ELEMENT: dict[str, Fraction] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatedModel:
+class StatedModel(Struct, frozen=True, kw_only=True):
     """A model as the document describes it; `k_v_tensors` is 1 where it holds that K = V share storage."""
 
     num_growing_layers: int

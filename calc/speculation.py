@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.plan import Plan
 from onboard.errors import UsageError
 from onboard.layers import Layer
 from onboard.profile import Profile
+from onboard.values import Struct
 
 BUILT_IN = ("none", "ngram", "mtp")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True, kw_only=True):
     """`layers` join the target's pool; `weights_bytes` is None where a draft's weights are not known."""
 
     method: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from calc.kv_formats import formats_of
@@ -12,12 +11,12 @@ from calc.predict import predict
 from onboard.errors import Refusal
 from onboard.profile import Profile
 from onboard.tp import valid_tp
+from onboard.values import Struct, asdict, replace
 
 CONTEXTS = (8_192, 32_768, 65_536, 131_072, 262_144, 1_048_576)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """One cell. `reason` is the first reason where it fails."""
 
     max_model_len: int
@@ -30,7 +29,7 @@ class Row:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(asdict(self))
 
 
 def table(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from onboard.anchor_file import ENGINES, LINKS, SETS, Anchor
 from onboard.anchor_geometry import BYTES_A_PARAMETER, geometry_problems
 from onboard.profile import Profile
+from onboard.values import Struct
 
 GIB = 2**30
 NEEDED = {
@@ -41,8 +41,7 @@ ELEMENT_BYTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """`field` is the path inside the anchor."""
 
     field: str

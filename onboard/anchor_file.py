@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from onboard.anchor_values import check_values
 from onboard.anchors import anchor_files
 from onboard.errors import BadAnchor
+from onboard.values import Struct, field, fields
 from onboard.yamlio import load_cached, write_atomic
 
 ENGINES = ("vllm", "llamacpp", "sglang")
@@ -36,8 +36,7 @@ LINKS = ("pcie", "nvlink", "unified", "rocm")
 HEADER = "# yaml-language-server: $schema=../../schema/anchor.schema.json\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Anchor:
+class Anchor(Struct, frozen=True, kw_only=True):
     """One measured boot. Fields that only some logs give are in `flags`, `printed` and `geometry`, absent where
     unknown.
     """
@@ -71,7 +70,7 @@ class Anchor:
         return all(f in self.flags and self.how.get(f) not in ("assumed", "not printed") for f in flags)
 
 
-_FIELDS = dict(Anchor.__dataclass_fields__)
+_FIELDS = {f.name: f for f in fields(Anchor)}
 _REQUIRED = ("id", "thread", "engine", "model", "flags", "printed", "source")
 
 

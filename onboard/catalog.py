@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from onboard.errors import UnknownModel, UsageError
 from onboard.overrides import Outcome, merge, read, refuse_conflicts
 from onboard.profile import Profile
 from onboard.unknowns import unknowns
+from onboard.values import replace
 
 ID = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}$")
 

@@ -7,7 +7,6 @@ overrides, missing reasons, stale, redundant and conflicting entries are each na
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from onboard.overrides import Entry, Outcome, merge, read
 from onboard.profile import Profile
 from onboard.seal import hand_written
 from onboard.status import status_of
+from onboard.values import Struct
 from onboard.yamlio import load_cached
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong, and where."""
 
     file: str

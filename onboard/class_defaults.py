@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata, resources
 from typing import Any
 
+from onboard.values import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class TextModel:
+
+class TextModel(Struct, frozen=True):
     """Where a composite keeps its text model: the key, its model type, and what stands there when the key is absent."""
 
     key: str
@@ -26,8 +26,7 @@ class TextModel:
     merges: bool = False  # the initial values also stand behind a text config that the file has
 
 
-@dataclass(frozen=True, slots=True)
-class ClassDefaults:
+class ClassDefaults(Struct, frozen=True):
     """One config class: its declared constants (nothing that __post_init__ computes), and what it holds."""
 
     class_name: str

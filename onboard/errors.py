@@ -6,8 +6,9 @@ A caution is a value in a result: tests assert on it, reports print it. Nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from onboard.values import Struct
 
 
 class Refusal(Exception):
@@ -202,8 +203,7 @@ class OfflineMiss(Unreachable):
     """Offline mode is on and the file is not in the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caution:
+class Caution(Struct, frozen=True):
     """Something a reader must know that does not stop the run. `kind` is in kebab-case."""
 
     kind: str

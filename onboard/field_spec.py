@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from onboard.values import Struct
 
 FieldType = Literal["int", "float", "bool", "str", "list", "dict", "any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """`spellings` in order of precedence; `low`..`high` bound an int (each entry, where a list stands for one).
 
     A dot in a spelling steps into a nested mapping (`attn_config.kv_n_heads`).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from onboard.override_paths import resolve
 from onboard.plain_data import listed, unpacked
 from onboard.profile import Profile
 from onboard.profile_yaml import layers_to_data
+from onboard.values import Struct
 
 UNEXPLAINED = "changed by hand in the profile file; say why here"
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """An override entry made from a hand edit: what the tool derives now, and what the person wrote."""
 
     path: str

@@ -7,15 +7,14 @@ or quantises it. Counts by kind are computed, never stored. Not here: bytes, for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from onboard.errors import BadProfile
+from onboard.values import Struct, fields
 
 
-@dataclass(frozen=True)
-class CacheSpec:
+class CacheSpec(Struct, frozen=True):
     """One cache of one layer. `kind` is the contract's word for it."""
 
     kind: ClassVar[str] = ""
@@ -41,8 +40,7 @@ class CacheSpec:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-@dataclass(frozen=True)
-class Heads(CacheSpec):
+class Heads(CacheSpec, frozen=True):
     """K and V rows of `num_kv_heads` heads; one tensor instead of two has `v_dim` 0."""
 
     num_kv_heads: int
@@ -53,8 +51,7 @@ class Heads(CacheSpec):
         return self.num_kv_heads * (self.k_dim + self.v_dim)
 
 
-@dataclass(frozen=True)
-class FullAttention(Heads):
+class FullAttention(Heads, frozen=True):
     """Keeps every token. `k_eq_v` reports tied K and V projections; the cache still holds what `v_dim` says."""
 
     kind: ClassVar[str] = "full"
@@ -64,8 +61,7 @@ class FullAttention(Heads):
         return self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class WindowAttention(Heads):
+class WindowAttention(Heads, frozen=True):
     """Keeps the last `window` tokens."""
 
     kind: ClassVar[str] = "window"
@@ -76,8 +72,7 @@ class WindowAttention(Heads):
         return self.window * self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class ChunkedAttention(Heads):
+class ChunkedAttention(Heads, frozen=True):
     """Keeps the tokens of the current chunk (Llama 4)."""
 
     kind: ClassVar[str] = "chunked"
@@ -87,8 +82,7 @@ class ChunkedAttention(Heads):
         return self.chunk * self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class LatentAttention(CacheSpec):
+class LatentAttention(CacheSpec, frozen=True):
     """MLA: one latent row and one shared rope key a token, for all heads; K and V both come from it."""
 
     kind: ClassVar[str] = "latent"
@@ -102,8 +96,7 @@ class LatentAttention(CacheSpec):
         return self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class WindowLatent(LatentAttention):
+class WindowLatent(LatentAttention, frozen=True):
     """A latent cache that keeps only the last `window` tokens."""
 
     window: int
@@ -115,8 +108,7 @@ class WindowLatent(LatentAttention):
         return self.window * self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class Compressed(CacheSpec):
+class Compressed(CacheSpec, frozen=True):
     """One entry of `elements_per_entry` for every `tokens_per_entry` tokens (DeepSeek-V4 class)."""
 
     kind: ClassVar[str] = "compressed"
@@ -127,8 +119,7 @@ class Compressed(CacheSpec):
         return Fraction(self.elements_per_entry, self.tokens_per_entry)
 
 
-@dataclass(frozen=True)
-class Indexer(CacheSpec):
+class Indexer(CacheSpec, frozen=True):
     """Keys of a sparse-attention indexer: `elements_per_entry` for every `tokens_per_entry` tokens."""
 
     kind: ClassVar[str] = "indexer"
@@ -146,8 +137,7 @@ class Indexer(CacheSpec):
         }
 
 
-@dataclass(frozen=True)
-class CrossAttention(Heads):
+class CrossAttention(Heads, frozen=True):
     """K and V of the encoder's tokens. `num_encoder_tokens` is None where the encoder's length is the input's."""
 
     kind: ClassVar[str] = "cross"
@@ -157,16 +147,14 @@ class CrossAttention(Heads):
         return self.elements_per_token()
 
 
-@dataclass(frozen=True)
-class SharedWith(CacheSpec):
+class SharedWith(CacheSpec, frozen=True):
     """Reads another layer's cache and owns none."""
 
     kind: ClassVar[str] = "shared"
     layer: int
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """The caches one layer owns. No caches: the layer keeps nothing (kind `none`)."""
 
     caches: tuple[CacheSpec, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from onboard import catalog as catalogue
@@ -10,10 +9,10 @@ from onboard.anchors import anchors_of, count_anchors
 from onboard.errors import Refusal
 from onboard.inspection import layer_counts
 from onboard.status import status_of
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line: `layers` in words; `status` is `unreadable` where the file is refused."""
 
     id: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from onboard.profile_text import render, rewrite
 from onboard.profile_yaml import check_round_trip, from_data, to_data
 from onboard.seal import hand_written, leaves
 from onboard.status import status_of
+from onboard.values import Struct, replace
 from onboard.yamlio import load_text, read_text, write_atomic
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One value that differs between the catalogue's file and what was derived now (None where absent)."""
 
     path: str
@@ -37,8 +36,7 @@ class Change:
         return {"path": self.path, "old": self.old, "new": self.new}
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """What `add` did: the profile, its file, what changed, what was moved to the override file, and notes kept."""
 
     profile: Profile

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from onboard import ranges
@@ -32,6 +31,7 @@ from onboard.profile_yaml import (
     variant_to_data,
 )
 from onboard.sourced import Sourced
+from onboard.values import replace
 
 Cell = tuple[Any, ...]  # what a path claims; two claims clash where one is the other's beginning
 
@@ -262,7 +262,7 @@ def _named(profile: Profile, path: str, group: str, rest: str) -> Target:
             except Refusal as refusal:
                 raise BadOverride(refusal.message, path=refusal.path, value=refusal.value, hint=refusal.hint) from None
         items[at : at + 1] = changed
-        return replace(p, **{group: tuple(items)})  # type: ignore[arg-type]
+        return replace(p, **{group: tuple(items)})
 
     return Target(((group, name, *(field.split(".") if field else ())),), get, put)
 

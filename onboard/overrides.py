@@ -7,7 +7,6 @@ stale and reported. Merging nothing changes nothing, and merging twice is mergin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from onboard.errors import BadOverride, Caution
 from onboard.override_paths import Cell, Target, resolve
 from onboard.plain_data import listed
 from onboard.profile import Profile
+from onboard.values import replace
 
 ENTRY_KEYS = ("path", "was", "to", "why", "link")
 MAX_ENTRIES = 2000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from onboard.errors import BadProfile
+from onboard.values import fields
 
 T = TypeVar("T")
 PACK_FROM = 8

@@ -7,7 +7,6 @@ contract's inspect JSON is `inspection`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 from onboard.errors import Caution, FieldMissing
 from onboard.layers import CacheSpec, Layer
 from onboard.sourced import Sourced
+from onboard.values import Struct, field
 
 PROFILE_SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceRef:
+class SourceRef(Struct, frozen=True, kw_only=True):
     """Where a profile was read: `kind` is hub, folder, file or gguf; `name` a repo id or the file's own name.
 
     `read_from` says in words how ("the Hub", a copy's own source.txt); `location` is what `refresh` opens again.
@@ -34,8 +33,7 @@ class SourceRef:
     location: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TensorGroup:
+class TensorGroup(Struct, frozen=True, kw_only=True):
     """Equal tensors that an engine treats alike under TP / EP / PP, in each of `layers` (once where there are none).
 
     `role` is a kind, or `part.kind` where the tensors are not the language model's: parts are `vision`, `audio`, `mtp`
@@ -65,8 +63,7 @@ class TensorGroup:
         return len(self.layers) or 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightVariant:
+class WeightVariant(Struct, frozen=True, kw_only=True):
     """One set of weights a user can load. `origin`: headers, index, listing, parameters, stated or override.
 
     `num_bytes` is the whole set on disk (or as computed), every part included. `error_ppm` is the honest half width of
@@ -85,8 +82,7 @@ class WeightVariant:
     error_ppm: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DrafterRef:
+class DrafterRef(Struct, frozen=True, kw_only=True):
     """A draft model that goes with this one: `layers` are its own caches, `num_bytes` its weights."""
 
     name: str
@@ -96,8 +92,7 @@ class DrafterRef:
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True, kw_only=True):
     """A named set of plan options (`--compose NAME`), with where it was seen."""
 
     name: str
@@ -105,8 +100,7 @@ class Deployment:
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True, dict=True, weakref=True):
     """One model. `layers` is the whole stack; `mtp_layers` the built-in draft head's, which cost nothing until used."""
 
     id: str

@@ -7,7 +7,6 @@ Layers stand in runs: equal layers together, with their indices. A fact is one m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from onboard import ranges
@@ -24,6 +23,7 @@ from onboard.profile import (
     WeightVariant,
 )
 from onboard.sourced import Sourced
+from onboard.values import fields
 
 ORIGINS = ("config", "class-default", "rule", "header", "override")
 FILE_ONLY = ("status", "notes", "seal")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onboard import rawjson
@@ -17,6 +16,7 @@ from onboard.progress import WATCHER
 from onboard.sourced import Sourced
 from onboard.sources.files import RepoFiles
 from onboard.unknowns import unknowns
+from onboard.values import replace
 
 if TYPE_CHECKING:
     from onboard.weights.choose import Choice

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from onboard.values import Struct
 
 Origin = Literal["config", "class-default", "rule", "header", "override"]
 Scalar = int | float | str | bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sourced:
+class Sourced(Struct, frozen=True):
     """`value` with its `origin` and `where` (a config path, a class and attribute, or the rule that computed it)."""
 
     value: Any

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from onboard.override_paths import SPENT_ON_LAYERS
 from onboard.profile import Profile
+from onboard.values import Struct
 
 ANCHORS_NEEDED = 4
 GEOMETRY = re.compile(
@@ -18,8 +18,7 @@ GEOMETRY = re.compile(
 GUESSED = ("defaulted-field", "class-default", "custom-config-class")
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """`name`, the number of anchors, and why it is not the next one up."""
 
     name: str

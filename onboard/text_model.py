@@ -8,13 +8,13 @@ Rules as in transformers 5.24 `PreTrainedConfig.get_text_config` and `SubConfigS
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from onboard.class_defaults import ClassDefaults, class_defaults
 from onboard.errors import Caution
 from onboard.fields import FIELDS
 from onboard.rules.knowledge import IMPLIED, ONLY_IN
+from onboard.values import Struct
 
 # Where files of models that no class knows keep their language model; in order.
 TEXT_KEYS = (
@@ -28,8 +28,7 @@ GEOMETRY = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_kv_h
 MAX_DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class TextConfig:
+class TextConfig(Struct, frozen=True):
     """The language model's own mapping, where it lies in the file, and its class."""
 
     mapping: Mapping[str, Any]

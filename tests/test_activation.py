@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +15,7 @@ from calc.estimates.notes import suggestions
 from calc.estimates.reserve import estimate
 from calc.estimates.runtime import FLASHINFER_BYTES, delta_prefill_bytes, inside, outside
 from calc.estimates.setup import Setup
+from onboard.values import replace
 
 LAW = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # cores are shared
 SOURCES = Fit(constants=PRIORS)  # the mechanisms' own constants, nothing learned

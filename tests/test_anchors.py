@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from onboard.anchor_file import Anchor, anchor_of, append_anchor, dump_anchors, 
 from onboard.anchors import anchor_files
 from onboard.errors import BadAnchor
 from onboard.open import load_profile
+from onboard.values import replace
 from onboard.yamlio import load
 from tests.commands import ROOT, run
 from tests.shared import SHARED, needs_shared

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from calc.plan import Plan
 from onboard.errors import BadLog, Refusal
 from onboard.layers import FullAttention, Layer
 from onboard.profile import Profile
+from onboard.values import replace
 from tests.test_vllm_rules import DENSE, FULL, GEMMA_31B, QWEN_27B, SLIDING, model
 
 #: A boot of Qwen3.6-27B with its MTP head, as two ranks of vLLM 0.24 print it (evidence row h10).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from commands import call
 from calc.plan import Plan
 from onboard import catalog
 from onboard.catalog_paths import shipped
+from onboard.values import fields
 
 MODELS = sorted(p.stem for p in shipped("profiles").glob("*.yaml"))
 KNOBS = {f.name for f in fields(Plan)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from onboard.profile_yaml import to_data
 from onboard.sourced import Sourced
 from onboard.states import GatedDeltaNet
 from onboard.status import status_of
+from onboard.values import replace
 from onboard.yamlio import load_text
 
 FULL = FullAttention(num_kv_heads=4, k_dim=512, v_dim=512)

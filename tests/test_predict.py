@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from calc.plan import Plan
 from calc.predict import predict
 from onboard.open import load_profile
+from onboard.values import replace
 from tests.test_solve import MODELS, PLANS, sized
 
 LENGTHS = st.sampled_from([1, 4096, 32768, 131072, 262144])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from calc.engines.sglang.log_lines import LINES
 from calc.plan import Plan
 from onboard.derive import derive
 from onboard.profile import Profile, SourceRef, WeightVariant
+from onboard.values import replace
 
 BOOTS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "sglang" / "boots.json").read_text())
 ROWS = {row["id"]: row for row in BOOTS["rows"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,6 +14,7 @@ from calc.solve import fits, solve
 from calc.table import table
 from onboard.errors import UsageError
 from onboard.open import load_profile
+from onboard.values import replace
 
 MODELS = ("qwen3.6-27b", "qwen3.6-35b-a3b", "gemma-4-31b", "gemma-4-26b-a4b")
 PLANS = st.builds(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.layers import spec_from_dict, spec_to_dict
 from onboard.states import STATE_CLASSES, GatedDeltaNet, KimiDelta, Mamba1, Mamba2, ShortConv, StateCache, UnknownState
+from onboard.values import fields
 
 POWERS = st.sampled_from([1, 2, 4, 8, 16, 32, 64])
 DTYPES = st.sampled_from(["model", "float32", "bfloat16"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from onboard.layers import (
 from onboard.profile import Profile, SourceRef
 from onboard.sourced import Sourced
 from onboard.states import GatedDeltaNet, Mamba2
+from onboard.values import replace
 
 FULL = FullAttention(num_kv_heads=4, k_dim=512, v_dim=512, k_eq_v=True)
 SLIDING = WindowAttention(num_kv_heads=16, k_dim=256, v_dim=256, window=1024)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from onboard.derive import derive
 from onboard.layers import FullAttention, LatentAttention, Layer
 from onboard.open import inspect
 from onboard.profile import DrafterRef, Profile, SourceRef
+from onboard.values import replace
 
 INPUTS = Path(__file__).parent.parent / "tests" / "data" / "vllm" / "boot_inputs.json"
 FORMATS = {"auto(bf16)": "auto", "auto(fp16)": "auto", "fp8 (fp8_ds_mla)": "fp8_ds_mla"}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
+
+from onboard.values import MISSING, fields
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

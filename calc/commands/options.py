@@ -6,17 +6,23 @@ Two names for one idea (`--max-model-len`, `--ctx-size`, `--context-length`) set
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from calc.plan import Plan
+from onboard.values import replace
+
+if TYPE_CHECKING:  # generic from click 8.2 on, and only for the type checker
+    _TokenType = click.ParamType[int]
+    _SharesType = click.ParamType[tuple[float, ...]]
+else:
+    _TokenType = _SharesType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Tokens(click.ParamType):
+class Tokens(_TokenType):
     """A token count: 200000, 200,000, 200_000, 128k (x 1000) or 128Ki (x 1024)."""
 
     name = "tokens"
@@ -39,7 +45,7 @@ class Tokens(click.ParamType):
         return number
 
 
-class Floats(click.ParamType):
+class Floats(_SharesType):
     """Comma-separated shares: 3,1."""
 
     name = "shares"
@@ -150,7 +156,7 @@ def plan_options(command: F) -> F:
 
 def plan_of(options: dict[str, Any], base: Plan | None = None) -> Plan:
     """The plan that the given options make; options not given keep `base`'s value."""
-    named = {k: v for k, v in options.items() if v is not None and k in Plan.__dataclass_fields__}
+    named = {k: v for k, v in options.items() if v is not None and k in Plan.__struct_fields__}
     base = base or Plan()
     if "card" in named:
         base = replace(base, vram_gib=None)

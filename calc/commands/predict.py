@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calc.commands.options import plan_options
+
+if TYPE_CHECKING:
+    from calc.breakdown import Bucket
+from onboard.values import asdict, replace
 
 
 @click.command("predict")
@@ -38,7 +41,7 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
         from calc.advice import next_steps
 
         prediction = replace(prediction, notes=prediction.notes + next_steps(profile, plan, prediction))
-    found = ()
+    found: tuple[Bucket, ...] = ()
     if kv_breakdown:
         from calc.breakdown import buckets
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from calc.commands.options import plan_of
@@ -12,6 +11,7 @@ from onboard.drafters import drafter_from_profile
 from onboard.errors import UsageError
 from onboard.open import load_profile
 from onboard.profile import Profile
+from onboard.values import replace
 
 
 def request(source: str, options: dict[str, Any]) -> tuple[Profile, Plan]:

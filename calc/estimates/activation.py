@@ -8,14 +8,12 @@ Widths in elements, results in bytes per card. Constants: `fit.PRIORS` and the a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.estimates.fit import GIB, Fit
 from calc.estimates.setup import Setup
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One mechanism's bytes, and the line of arithmetic that gives them."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -17,6 +16,7 @@ from typing import Any
 
 from onboard.catalog_paths import shipped, user_catalog
 from onboard.errors import BadAnchor
+from onboard.values import Struct, field
 from onboard.yamlio import read_text
 
 GIB = 2**30
@@ -35,8 +35,7 @@ PRIORS: dict[str, float] = {
 }
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Everything learned. `spreads` are evenly spaced quantiles of measured minus predicted in GiB, by class of boot,
     then by term. `models` are corrections of the activation by model name; `anchored` counts a profile's anchors,
     with their mean absolute error in bytes.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from calc.estimates.activation import forward_part, sampler_part
 from calc.estimates.classes import unmodelled
 from calc.estimates.fit import GIB, Fit, load_fit
@@ -12,6 +10,7 @@ from calc.estimates.reserve import Estimate, estimate
 from calc.estimates.setup import Setup, setup_of
 from calc.prediction import Note, Prediction, Resolved
 from onboard.profile import Profile
+from onboard.values import replace
 
 WORTH_GIB = 0.1  # below this a change is not worth a sentence
 WORTH_WHERE_IT_FITS_GIB = 0.5

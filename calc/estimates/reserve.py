@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.estimates import activation as act
 from calc.estimates import graphs as cuda
 from calc.estimates import runtime
@@ -11,10 +9,10 @@ from calc.estimates.activation import Part
 from calc.estimates.fit import GIB, Fit
 from calc.estimates.setup import Setup
 from calc.estimates.tables import ENCODERS
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """Bytes per card of each part. `graphs_inside` says whether the graphs count against the budget."""
 
     activation: Part

@@ -7,19 +7,18 @@ rule gives the same number for a prediction and for the boot it was learned from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from calc.estimates.tables import encoder_family, is_pooling, is_ungated
 from calc.plan import Plan
 from calc.prediction import Resolved
 from onboard.profile import Profile
+from onboard.values import Struct
 
 QUANTISED_KV = ("fp8", "int8", "turboquant", "nvfp4")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True, kw_only=True):
     """Widths in elements, sizes in bytes; 0 stands for "the model has none" and never for "unknown"."""
 
     engine: str

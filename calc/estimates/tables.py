@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onboard.profile import Profile
+from onboard.values import Struct
 
 GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Encoder:
+class Encoder(Struct, frozen=True):
     """What an encoder's profile run adds to the text model's activation peak, in GiB: `gib` for image and video as
     served by default, `low` to `high` where 90 % of boots lie. `source` names the boots or the code.
     """

@@ -6,15 +6,15 @@ Source: llama.cpp 0c1e57098, `src/models/<arch>.cpp` load_arch_hparams, `src/lla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from onboard.values import Struct
 
 RecurrentRule = Literal["", "all", "beside", "no_kv_heads", "no_kv_heads_no_ffn", "interval"]
 IndexerRule = Literal["", "attention", "types", "after_dense"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """Sliding layers. `pattern` n: of every n layers one is full, the last (or the first: `full_first`).
 
     `default` is the window where the key is absent, 0 = none then. `fixed` overrides the key (a key of 0 still turns
@@ -31,8 +31,7 @@ class Window:
     chunked: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arch:
+class Arch(Struct, frozen=True, kw_only=True):
     """One architecture. `recurrent` says which layers keep state, `state` how its geometry is keyed.
 
     `no_cache`: no memory module at all. `rollback`: keeps n_rs_seq older states for speculation. `kv_from_start`: only

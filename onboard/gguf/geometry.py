@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onboard.errors import FieldInvalid, FieldMissing
 from onboard.gguf.archs import Arch
 from onboard.gguf.metadata import Metadata
 from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, LatentAttention, WindowAttention, WindowLatent
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """`kv_heads` per block; widths of full and of sliding layers; `latent` is the MLA rank, 0 without absorption."""
 
     kv_heads: tuple[int, ...]

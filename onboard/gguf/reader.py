@@ -9,7 +9,6 @@ a long array (a tokenizer's) is walked and only its length kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from struct import unpack_from
@@ -17,6 +16,7 @@ from typing import Any
 
 from onboard.errors import BadGguf
 from onboard.gguf.types import GGML_TYPES
+from onboard.values import Struct
 
 RangeReader = Callable[[int, int], bytes]  # (start, length) -> at most that many bytes; fewer only at the end
 
@@ -39,15 +39,13 @@ _SCALARS: dict[int, tuple[str, int]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class LongArray:
+class LongArray(Struct, frozen=True):
     """An array too long to keep: its number of entries."""
 
     num_entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(Struct, frozen=True):
     """One tensor: shape as ggml orders it (row first), ggml type name, bytes as stored, offset in the data part."""
 
     name: str
@@ -61,8 +59,7 @@ class TensorInfo:
         return prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
+class GgufHeader(Struct, frozen=True):
     """`metadata` holds int, float, bool, str, a tuple of these, or a LongArray."""
 
     metadata: Mapping[str, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from onboard.gguf.reader import RangeReader
 from onboard.gguf.split import read_split
 from onboard.gguf.weights import variant_of
 from onboard.profile import Profile, SourceRef
+from onboard.values import replace
 
 if TYPE_CHECKING:
     from onboard.sources.files import RepoFiles

@@ -5,13 +5,11 @@ Source: gguf-py `GGML_QUANT_SIZES` and ggml.h `enum ggml_type` (ggml 0.25.3). A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onboard.errors import BadGguf
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class GgmlType:
+class GgmlType(Struct, frozen=True):
     """`block` elements take `block_bytes`; a row is a whole number of blocks."""
 
     name: str

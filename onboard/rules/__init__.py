@@ -9,14 +9,12 @@ A rule reads fields. What only a family's code knows is one entry in `knowledge`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onboard.facts import Facts
 from onboard.layers import Layer
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Struct, frozen=True):
     """The stack, and the built-in draft head's layers (which come on top of it)."""
 
     layers: tuple[Layer, ...]

@@ -9,16 +9,15 @@ transformers 5.24 `models/gemma4_assistant`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from onboard.facts import Facts
+from onboard.values import Struct
 
 EMBEDDINGS, HEAD, KV_CACHE = "embeddings", "output head", "KV cache"
 
 
-@dataclass(frozen=True, slots=True)
-class DraftMark:
+class DraftMark(Struct, frozen=True):
     """`keys`: config keys that only this kind has (all of them); `architecture`: a part of the class's name."""
 
     method: str

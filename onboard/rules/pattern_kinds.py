@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts, whole
 from onboard.rules.labels import CHUNKED, FULL, SLIDING
+from onboard.values import Struct
 
 LETTERS = {"L": SLIDING, "S": SLIDING, "G": FULL, "F": FULL}
 
@@ -19,8 +18,7 @@ class Pattern:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Always(Pattern):
+class Always(Pattern, Struct, frozen=True):
     """One kind for every layer, whatever other fields hint at."""
 
     label: str = FULL
@@ -29,8 +27,7 @@ class Always(Pattern):
         return (self.label,) * count
 
 
-@dataclass(frozen=True)
-class Every(Pattern):
+class Every(Pattern, Struct, frozen=True):
     """Layer i is `full` where (i + offset) mod n is 0, and `other` elsewhere.
 
     `n` is the constant, and `field` a field that replaces it where it is stated; a string there is one letter a
@@ -72,8 +69,7 @@ class Every(Pattern):
         return self.other == SLIDING and facts.get("sliding_window") is None and facts.stated_null("sliding_window")
 
 
-@dataclass(frozen=True)
-class SlidesFrom(Pattern):
+class SlidesFrom(Pattern, Struct, frozen=True):
     """Layers from `max_window_layers` on slide, where `switch` (if there is one) is on and a window is stated."""
 
     switch: str = "use_sliding_window"
@@ -86,8 +82,7 @@ class SlidesFrom(Pattern):
         return tuple(SLIDING if i >= first else FULL for i in range(count))
 
 
-@dataclass(frozen=True)
-class AlternateBelow(Pattern):
+class AlternateBelow(Pattern, Struct, frozen=True):
     """Every other layer below `max_window_layers` slides, from the first on, when `use_sliding_window` is on."""
 
     def labels(self, facts: Facts, count: int) -> tuple[str, ...]:
@@ -97,8 +92,7 @@ class AlternateBelow(Pattern):
         return tuple(SLIDING if on and i % 2 == 0 and i < limit else FULL for i in range(count))
 
 
-@dataclass(frozen=True)
-class AllSlide(Pattern):
+class AllSlide(Pattern, Struct, frozen=True):
     """Every layer slides when `use_sliding_window` is on; `max_window_layers` is not read."""
 
     def labels(self, facts: Facts, count: int) -> tuple[str, ...]:
@@ -106,8 +100,7 @@ class AllSlide(Pattern):
         return (SLIDING if on else FULL,) * count
 
 
-@dataclass(frozen=True)
-class ByRope(Pattern):
+class ByRope(Pattern, Struct, frozen=True):
     """What a layer is follows from whether it rotates positions (`no_rope_layers`: 1 rotates, 0 does not)."""
 
     rope: str = FULL
@@ -121,8 +114,7 @@ class ByRope(Pattern):
         return tuple(self.rope if rotates else self.no_rope for rotates in rope_layers(facts, count))
 
 
-@dataclass(frozen=True)
-class DensePrefix(Pattern):
+class DensePrefix(Pattern, Struct, frozen=True):
     """`first_k_dense_replace` leading layers follow their own period, the rest count from zero again."""
 
     def labels(self, facts: Facts, count: int) -> tuple[str, ...]:

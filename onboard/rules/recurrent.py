@@ -7,7 +7,6 @@ so narrower ones stand first. Names of fields are ours (`fields_recurrent`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onboard.facts import Facts
 from onboard.layers import CacheSpec
@@ -15,10 +14,10 @@ from onboard.rules import recurrent_linear as linear
 from onboard.rules import recurrent_mamba as mamba
 from onboard.rules import recurrent_other as other
 from onboard.states import ShortConv, StateCache, UnknownState
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
+class Mechanism(Struct, frozen=True):
     """`needs`: the fields that decide for it."""
 
     family: str

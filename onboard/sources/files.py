@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from onboard.errors import ConfigMissing, TooLarge
+from onboard.values import Struct
 
 MAX_TEXT_BYTES = 64 * 2**20  # the largest index.json of a real repository is about 15 MB
 MAX_RANGE_BYTES = 128 * 2**20  # safetensors' own limit on a header is 100 MB
@@ -20,8 +20,7 @@ class FileEntry(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepoFiles:
+class RepoFiles(Struct, frozen=True, kw_only=True, dict=True):
     """What a repository holds. `kind` is hub, folder, file or gguf; `revision` the commit, where there is one.
 
     `fetch(path, start, length)` returns at most `length` bytes of a listed file. Reads name listed files only, so
@@ -32,7 +31,7 @@ class RepoFiles:
     name: str
     revision: str | None
     files: tuple[FileEntry, ...]
-    fetch: Callable[[str, int, int], bytes] = field(repr=False, compare=False)
+    fetch: Callable[[str, int, int], bytes]
     read_from: str = ""
     location: str = ""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from onboard.errors import (
 )
 from onboard.sources.files import FileEntry, RepoFiles
 from onboard.sources.local import from_folder
+from onboard.values import replace
 
 TIMEOUT_SECONDS = 30.0
 MAX_CACHED_BYTES = 32 * 2**20  # larger files are read in ranges and never downloaded whole

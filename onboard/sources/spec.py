@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from onboard.errors import ConfigMissing, UnknownModel
 from onboard.sources.files import RepoFiles
+from onboard.values import Struct
 
 _REPO = re.compile(
     r"^(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>[^:\s]+))?(?::(?P<file>[^\s]+\.gguf))?$"
@@ -17,8 +17,7 @@ _REPO = re.compile(
 _HOSTS = ("huggingface.co", "hf.co", "www.huggingface.co")
 
 
-@dataclass(frozen=True, slots=True)
-class HubSpec:
+class HubSpec(Struct, frozen=True):
     """A repository, and where the user named them a revision and one file of it."""
 
     repo: str

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
 from onboard.errors import FieldMissing
 from onboard.layers import CacheSpec
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class StateTensor:
+class StateTensor(Struct, frozen=True):
     """One tensor of a state: shape in elements on one card, dtype name ("model" is the model's own)."""
 
     name: str
@@ -24,8 +23,7 @@ class StateTensor:
         return prod(self.shape)
 
 
-@dataclass(frozen=True)
-class StateCache(CacheSpec):
+class StateCache(CacheSpec, frozen=True):
     """Base of every recurrent state. `family` names the mechanism, as in the contract."""
 
     kind: ClassVar[str] = "state"
@@ -56,8 +54,7 @@ class StateCache(CacheSpec):
         }
 
 
-@dataclass(frozen=True)
-class UnknownState(StateCache):
+class UnknownState(StateCache, frozen=True):
     """A recurrent layer whose sizes are stated nowhere: which layers is known, their bytes are not and are refused."""
 
     family: ClassVar[str] = "unknown"

@@ -7,14 +7,12 @@ qwen4_exp,deepseek_v4}/modeling_*.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from onboard.states.base import StateCache, StateTensor
 
 
-@dataclass(frozen=True)
-class ShortConv(StateCache):
+class ShortConv(StateCache, frozen=True):
     """LFM2: a short convolution and nothing else."""
 
     family: ClassVar[str] = "short_conv"
@@ -28,8 +26,7 @@ class ShortConv(StateCache):
         return (StateTensor("conv", (self.channels // tp, self.conv_kernel - 1)),)
 
 
-@dataclass(frozen=True)
-class RgLru(StateCache):
+class RgLru(StateCache, frozen=True):
     """RG-LRU (RecurrentGemma, Griffin): one float32 vector, and the convolution's columns."""
 
     family: ClassVar[str] = "rg_lru"
@@ -43,8 +40,7 @@ class RgLru(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class Hyena(StateCache):
+class Hyena(StateCache, frozen=True):
     """StripedHyena: columns of the short filter over three projections, and complex poles of the long one, float32."""
 
     family: ClassVar[str] = "hyena"
@@ -59,8 +55,7 @@ class Hyena(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class FourConvs(StateCache):
+class FourConvs(StateCache, frozen=True):
     """Inkling: convolutions after the K and V projections, the attention and the MLP, beside K and V themselves."""
 
     family: ClassVar[str] = "four_convs"
@@ -79,8 +74,7 @@ class FourConvs(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class CompressedConvAttention(StateCache):
+class CompressedConvAttention(StateCache, frozen=True):
     """ZAYA (CCA): columns of two stacked convolutions over q and k, and half of the previous token's value.
 
     The two convolutions together remember (t0 - 1) + (t1 - 1) columns.
@@ -98,8 +92,7 @@ class CompressedConvAttention(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class PerLayerEmbedding(StateCache):
+class PerLayerEmbedding(StateCache, frozen=True):
     """Qwen4-Exp's n-gram layers: columns of a dilated convolution over the wide stream, and past token ids."""
 
     family: ClassVar[str] = "ngram_conv"
@@ -114,8 +107,7 @@ class PerLayerEmbedding(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class CompressorOverlap(StateCache):
+class CompressorOverlap(StateCache, frozen=True):
     """DeepSeek-V4: the previous window's first series (K and gate), which the next compressed entry still needs.
 
     An engine also stages the tokens of the window in progress; that buffer is the engine's own rule. Every card

@@ -7,14 +7,12 @@ Shapes: vLLM 0.33 `model_executor/layers/mamba/mamba_utils.py` MambaStateShapeCa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from onboard.states.base import StateCache, StateTensor
 
 
-@dataclass(frozen=True)
-class GatedDeltaNet(StateCache):
+class GatedDeltaNet(StateCache, frozen=True):
     """Qwen3-Next, Qwen3.5/3.6, OLMo-hybrid: a k x v matrix per value head, and the convolution's columns."""
 
     family: ClassVar[str] = "gated_delta_net"
@@ -36,8 +34,7 @@ class GatedDeltaNet(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class KimiDelta(StateCache):
+class KimiDelta(StateCache, frozen=True):
     """KDA (Kimi-Linear, Kimi-K3): a square matrix per head, float32, and q, k, v columns."""
 
     family: ClassVar[str] = "kda"
@@ -57,8 +54,7 @@ class KimiDelta(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class LightningAttention(StateCache):
+class LightningAttention(StateCache, frozen=True):
     """MiniMax-Text-01 class: a square matrix per head, no convolution."""
 
     family: ClassVar[str] = "lightning"
@@ -72,8 +68,7 @@ class LightningAttention(StateCache):
         return (StateTensor("ssm", (self.num_heads // tp, self.head_dim, self.head_dim)),)
 
 
-@dataclass(frozen=True)
-class XLstm(StateCache):
+class XLstm(StateCache, frozen=True):
     """mLSTM: a k x v matrix, a k normaliser and a stabiliser per head, float32 unless the config says otherwise."""
 
     family: ClassVar[str] = "xlstm"
@@ -94,8 +89,7 @@ class XLstm(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class Rwkv4(StateCache):
+class Rwkv4(StateCache, frozen=True):
     """RWKV 4: the last token of both mixers, and numerator, denominator and maximum of the attention, float32."""
 
     family: ClassVar[str] = "rwkv4"
@@ -112,8 +106,7 @@ class Rwkv4(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class RwkvMatrix(StateCache):
+class RwkvMatrix(StateCache, frozen=True):
     """RWKV 5, 6 and 7: a square matrix per head, float32, and the last token of both mixers."""
 
     family: ClassVar[str] = "rwkv"
@@ -132,8 +125,7 @@ class RwkvMatrix(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class Retention(StateCache):
+class Retention(StateCache, frozen=True):
     """RetNet, GLA: a k x v matrix per head, float32, and q, k, v columns where there is a convolution (kernel > 1)."""
 
     family: ClassVar[str] = "retention"

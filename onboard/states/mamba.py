@@ -7,14 +7,12 @@ Shapes: vLLM 0.33 `model_executor/layers/mamba/mamba_utils.py` MambaStateShapeCa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from onboard.states.base import StateCache, StateTensor
 
 
-@dataclass(frozen=True)
-class Mamba1(StateCache):
+class Mamba1(StateCache, frozen=True):
     """Mamba 1 (Mamba, Falcon-Mamba, Jamba): d_inner x state, and d_inner columns."""
 
     family: ClassVar[str] = "mamba"
@@ -34,8 +32,7 @@ class Mamba1(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class MambaHeads(StateCache):
+class MambaHeads(StateCache, frozen=True):
     """Zamba 1: Mamba 1 cut into heads; heads x d_inner / heads x state."""
 
     family: ClassVar[str] = "mamba"
@@ -56,8 +53,7 @@ class MambaHeads(StateCache):
         )
 
 
-@dataclass(frozen=True)
-class Mamba2(StateCache):
+class Mamba2(StateCache, frozen=True):
     """Mamba 2 and its hybrids: heads x head_dim x state, and columns of d_inner + 2 x groups x state channels.
 
     A single group goes whole to every card, so the sum over cards grows; several must divide (vLLM 0.33

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from onboard.errors import MissingShard, NotJson, TooLarge, UnsafePath, WeightsUnknown
+from onboard.values import Struct, replace
 
 MAX_INDEX_BYTES = 64 * 2**20
 MAX_INDEXES = 8  # in one folder; real ones hold one or two
@@ -37,8 +37,7 @@ WEIGHT_FILE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """`weight_map` (tensor name -> path in the repository) and the total it states, if any."""
 
     path: str
@@ -50,8 +49,7 @@ class Index:
         return tuple(dict.fromkeys(self.weight_map.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class FileSet:
+class FileSet(Struct, frozen=True):
     """One loadable set. `name` is what `--weights` takes.
 
     `missing` are files that its index or its names state and that are not there, `strays` files of the same family
@@ -71,8 +69,7 @@ class FileSet:
         return -1 if any(size < 0 for _, size in self.files) else sum(size for _, size in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The chosen set, the other sets, and every weight file that was set aside with the reason."""
 
     chosen: FileSet

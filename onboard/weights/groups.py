@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from onboard.errors import WeightsDisagree
 from onboard.layers import Heads, SharedWith
 from onboard.profile import Profile, TensorGroup
+from onboard.values import Struct
 from onboard.weights.names import Place, place
 from onboard.weights.quant import config_bits, is_aux, split_name, unpacked_elements
 from onboard.weights.safetensors_header import Tensor
@@ -17,8 +17,7 @@ from onboard.weights.safetensors_header import Tensor
 MTP_NAMES = ("eh_proj", "enorm", "hnorm", "shared_head", "mtp_block", "embed_tokens")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
+class Geometry(Struct, frozen=True, kw_only=True):
     """What the roles need of the config: counts the rules divide. A zero is "not known"."""
 
     num_layers: int | None = None

@@ -6,8 +6,7 @@ greatest rank, whatever the adapters need; TP divides B of column-parallel modul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from onboard.values import Struct
 from onboard.weights.matrix import Matrix
 
 ROW_PARALLEL = ("o_proj", "out_proj", "down_proj", "dense")
@@ -17,8 +16,7 @@ TARGETS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class LoraWidth:
+class LoraWidth(Struct, frozen=True):
     """Inputs and outputs summed over all targeted modules and layers: those TP divides, and those it does not."""
 
     whole: int

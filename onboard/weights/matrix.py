@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
+class Matrix(Struct, frozen=True, kw_only=True):
     """`copies` equal matrices of `rows` (outputs) x `columns` (inputs) in one module.
 
     `linear` says that a quantiser may pack it; everything else (norms, biases, convolutions, embeddings) stays at the

@@ -7,7 +7,6 @@ model_executor/layers/mamba/mamba_mixer{,2}.py; roles say what TP does to each (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from onboard import states
@@ -24,12 +23,12 @@ from onboard.layers import (
     Layer,
     SharedWith,
 )
+from onboard.values import Struct
 from onboard.weights.matrix import Matrix, linear, vector
 from onboard.weights.traits import Traits
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What every builder needs: the facts, the family's traits, the stack, and the width of the stream."""
 
     facts: Facts

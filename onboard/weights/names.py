@@ -6,9 +6,9 @@ Names are transformers' and the original checkpoints' own; sharding is not decid
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from onboard.values import Struct
 from onboard.weights.quant import AUX, PACKED, PLAIN
 
 DIGITS = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -55,8 +55,7 @@ KINDS: tuple[tuple[str, str], ...] = (  # pattern of the module's path (no suffi
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a tensor belongs: part ("" for the language model), kind, layer (-1 outside any stack)."""
 
     part: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from onboard.errors import BadHeader
+from onboard.values import Struct
 
 ReadRange = Callable[[str, int, int], bytes]  # path, start, length -> at most that many bytes
 Progress = Callable[[int, int], None]  # files done, files in all
@@ -31,8 +31,7 @@ DTYPE_BITS: dict[str, int] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """One tensor as stored: `elements` are storage elements, which hold several weights where packed."""
 
     name: str

@@ -8,18 +8,17 @@ scheme creates for a linear layer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from onboard.values import Struct
 from onboard.weights.ignored import IgnoreList
 from onboard.weights.matrix import Matrix
 
 ALWAYS_PLAIN = ("lm_head", "vision", "audio", "eh_proj")  # quantisers leave them unless told otherwise
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scheme:
+class Scheme(Struct, frozen=True, kw_only=True, dict=True):
     """`bits` a weight, one scale of `scale_bits` (and a zero point) for every `group` weights; 0: one a row."""
 
     name: str
@@ -55,8 +54,7 @@ class Scheme:
         return weights + matrix.rows * groups * matrix.copies * (self.scale_bits + self.zero_bits) // 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Schemes:
+class Schemes(Struct, frozen=True, kw_only=True):
     """What a config states: schemes of named modules first, then one for all others."""
 
     name: str

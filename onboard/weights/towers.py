@@ -8,9 +8,9 @@ every card, one built from vLLM's parallel layers is divided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from onboard.values import Struct
 from onboard.weights.matrix import Matrix, linear, vector
 
 VISION_KEYS = ("vision_config", "vision_tower_cfg", "vit_config")
@@ -19,8 +19,7 @@ CLASSES = ("_vision", "_vision_model", "_vision_encoder", "_encoder", "_audio", 
 FIXED = {"mobilenetv5_300m_enc": 294_284_096}  # parameters of a backbone that its config only names (timm)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tower:
+class Tower(Struct, frozen=True, kw_only=True):
     """Traits of a tower type. `replicated`: every card holds it whole. `projector` names how it joins the model."""
 
     gated: bool = False

@@ -6,11 +6,10 @@ A rule reads a config's fields first; what no field says stands here. Source of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from onboard.values import Struct, replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
+class Traits(Struct, frozen=True, kw_only=True):
     """The defaults are a Llama: gated MLP, no biases, two norms a layer, rotary positions."""
 
     gated: bool = True  # gate, up and down instead of two matrices

@@ -7,11 +7,11 @@ Order of evidence for a set: headers, the index's total, the listing's sizes. Wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from onboard.errors import BadHeader, MissingShard, Unreachable
 from onboard.profile import Profile, TensorGroup, WeightVariant
+from onboard.values import replace
 from onboard.weights.choose import Choice, FileSet, check, choose
 from onboard.weights.groups import geometry_of, group_tensors
 from onboard.weights.quant import scheme_label

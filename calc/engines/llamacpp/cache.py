@@ -6,17 +6,15 @@ llama-kv-cache-dsv4.cpp:1210-1330, llama-memory-recurrent.cpp:101.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.rows import CacheRows, StateRow
 from calc.engines.llamacpp.settings import Settings, pad
 from calc.engines.llamacpp.types import cache_type, row
 from onboard.gguf.types import BY_NAME, GgmlType
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class LayerBytes:
+class LayerBytes(Struct, frozen=True):
     """What one layer holds in one cache, over all streams or slots."""
 
     layer: int
@@ -28,8 +26,7 @@ class LayerBytes:
         return self.k + self.v
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True, kw_only=True):
     """One cache as its log line prints it; `cells` are of one stream. A state has slots, R under k and S under v."""
 
     name: str

@@ -5,7 +5,6 @@ Every answer is computed from the resolved plan alone; `memory.footprint` does t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 from calc.cards import Card
@@ -25,13 +24,13 @@ from calc.speculation import Speculation, speculation
 from onboard.errors import FieldMissing, WeightsUnknown
 from onboard.gguf.converter import context_length
 from onboard.profile import Profile, WeightVariant
+from onboard.values import Struct, replace
 
 MIB = 2**20
 RUNTIME_LOW, RUNTIME, RUNTIME_HIGH = 300 * MIB, 500 * MIB, 700 * MIB
 
 
-@dataclass(frozen=True)
-class LlamaCpp:
+class LlamaCpp(Struct, frozen=True):
     """llama.cpp's llama-server. `knobs` are the plan fields it has."""
 
     name: str = "llamacpp"

@@ -7,7 +7,6 @@ are exact; the widest layer is not. Counts are f32 elements a token.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from calc.engines.llamacpp.cache import window_cells
@@ -16,6 +15,7 @@ from calc.engines.llamacpp.placement import HOST, Placement
 from calc.engines.llamacpp.settings import Settings
 from onboard.layers import Heads, Indexer, LatentAttention, WindowAttention
 from onboard.profile import Profile
+from onboard.values import Struct
 
 # Half widths in the graphs measured: of a formula found exact on cards with flash attention, and of any other.
 NEAR, LOW, HIGH = 0.05, 0.55, 1.8
@@ -23,8 +23,7 @@ PIPELINE_COPIES = 4
 _RULE = "estimate: masks, scores and the widest layer, or logits"
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Bytes of one device's compute buffer, with an interval where it is an estimate."""
 
     bytes: int
@@ -33,8 +32,7 @@ class Buffer:
     rule: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Widths:
+class Widths(Struct, frozen=True):
     """What the widest layer is made of, in elements a token; `query` of all heads, `window_query` of sliding layers."""
 
     hidden: int

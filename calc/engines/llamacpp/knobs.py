@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from calc.engines.llamacpp.settings import DEFAULT_BATCH, DEFAULT_UBATCH, cache_types, slots_of
 from calc.plan import Plan
 from calc.prediction import Note
 from onboard.errors import UnknownKnob, UsageError
+from onboard.values import replace
 
 KNOBS = frozenset(
     {
@@ -78,4 +77,4 @@ def filled(plan: Plan, n_ctx: int) -> tuple[Plan, tuple[Note, ...]]:
     unset = sorted(n for n in ("batch_size", "ubatch_size", "flash_attn") if getattr(plan, n) is None)
     if unset:
         notes.append(Note("default", ", ".join(f"{n} {values[n]}" for n in unset) + ": llama-server's defaults"))
-    return replace(plan, **values), tuple(notes)  # type: ignore[arg-type]
+    return replace(plan, **values), tuple(notes)

@@ -8,7 +8,6 @@ llama-memory-recurrent.cpp (sizes), src/llama-model.cpp (model buffers), common/
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from calc.bootlog import Finding, Predicted
@@ -19,6 +18,7 @@ from calc.plan import Plan
 from calc.prediction import Prediction
 from onboard.errors import UsageError
 from onboard.profile import Profile
+from onboard.values import replace
 
 MIB, GIB = 2**20, 2**30
 _CARD = r"(?:CUDA|ROCm|Vulkan|SYCL|Metal|MTL|RPC|CANN|MUSA|HIP)\w*(?:\[[^\]]*\])?"
@@ -115,7 +115,7 @@ class LlamaCppLog:
 
     def plan(self, settings: dict[str, Any], facts: LogFacts, given: Plan) -> Plan:
         """What the user gave, then what the log states. KV lines are told apart by their order, as they are printed."""
-        stated = {k: v for k, v in settings.items() if k in Plan.__dataclass_fields__}
+        stated = {k: v for k, v in settings.items() if k in Plan.__struct_fields__}
         stated.setdefault("kv_unified", None)
         plan = replace(Plan(), **{**stated, **given.given(), "engine": given.engine if _is_ours(given) else "llamacpp"})
         _number_caches(facts)
@@ -153,8 +153,8 @@ class LlamaCppLog:
             "n_ctx_seq": prediction.cache.pool.extra.get("n_ctx_seq"),
         }
         if quantity in exact:
-            value = exact[quantity]
-            return None if value is None else (float(value), float(value))
+            found = exact[quantity]
+            return None if found is None else (float(found), float(found))
         return _estimated(quantity, prediction)
 
     def suspects(self, profile: Profile, plan: Plan) -> tuple[tuple[Finding, Profile, Plan], ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.llamacpp.cache import Cache, caches_of, draft_cache
 from calc.engines.llamacpp.compute import compute_buffers, output_bytes
 from calc.engines.llamacpp.estimate import Buffer
@@ -12,10 +10,10 @@ from calc.engines.llamacpp.placement import HOST, Placement, context_bytes, plac
 from calc.engines.llamacpp.settings import Settings
 from calc.engines.llamacpp.weights import by_layers, weights_by_device
 from onboard.profile import Profile, WeightVariant
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Footprint:
+class Footprint(Struct, frozen=True, kw_only=True):
     """Bytes on every device (cards by number, HOST). `context` holds caches and states, a drafter's included."""
 
     settings: Settings

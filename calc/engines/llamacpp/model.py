@@ -7,7 +7,6 @@ are elements a cell; bytes are `cache`'s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from calc.engines.llamacpp.rows import (
@@ -36,10 +35,10 @@ from onboard.layers import (
     WindowLatent,
 )
 from onboard.profile import Profile
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LlamaModel:
+class LlamaModel(Struct, frozen=True, kw_only=True):
     """`num_layers` without draft-head blocks, `num_blocks` with those the file holds (they count for -ngl)."""
 
     name: str

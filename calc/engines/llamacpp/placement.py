@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import pack, unpack
 
 from calc.engines.llamacpp.cache import Cache
 from calc.engines.llamacpp.settings import Settings
+from onboard.values import Struct
 
 HOST = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """`layers[i]` is the device of block i, `output` that of the output matrix. The token table stays on the host."""
 
     layers: tuple[int, ...]

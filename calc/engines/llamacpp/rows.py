@@ -6,7 +6,6 @@ Source: llama.cpp 0c1e57098 src/llama-hparams.cpp n_embd_r and n_embd_s, src/lla
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from onboard.gguf.archs import Arch
 from onboard.layers import Compressed, FullAttention, Indexer, Layer
@@ -21,6 +20,7 @@ from onboard.states import (
     ShortConv,
     StateCache,
 )
+from onboard.values import Struct
 
 # Tensors of each state that the engine keeps: (rows of R, rows of S).
 STATE_TENSORS: dict[type[StateCache], tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -36,8 +36,7 @@ STATE_TENSORS: dict[type[StateCache], tuple[tuple[str, ...], tuple[str, ...]]] =
 DSV4_RATIOS = (4, 128)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """K and V elements that one cell of one layer holds; `layer` is the block's number in the file."""
 
     layer: int
@@ -45,8 +44,7 @@ class Row:
     v: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CacheRows:
+class CacheRows(Struct, frozen=True, kw_only=True):
     """The layers of one cache. `cells` says how many cells it has: full, window, or one a `tokens_per_cell` tokens."""
 
     name: str
@@ -56,8 +54,7 @@ class CacheRows:
     tokens_per_cell: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
+class StateRow(Struct, frozen=True):
     """Recurrent state of one layer, in f32 elements a slot."""
 
     layer: int

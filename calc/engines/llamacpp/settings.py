@@ -6,10 +6,9 @@ server-context.cpp:41.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.llamacpp.versions import NEWEST, swa_pad
 from calc.plan import Plan
+from onboard.values import Struct
 
 PAD = 256
 MAX_SEQUENCES = 256
@@ -22,8 +21,7 @@ def pad(cells: int, to: int = PAD) -> int:
     return -(-cells // to) * to
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What a context is made with. `n_ctx` counts all slots together; `n_ctx_seq` cells a stream."""
 
     n_ctx: int

@@ -6,8 +6,6 @@ the engine's code knows about an architecture.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 from calc.cards import Card
 from calc.engines.sglang import budget, cache
 from calc.engines.sglang.draft import drafting
@@ -17,6 +15,7 @@ from calc.engines.sglang.versions import parse, rules_for
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Note, Resolved, Term
 from onboard.profile import Profile
+from onboard.values import asdict, replace
 
 
 class Sglang:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.cards import Card
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.defaults import Load, decode_graph_sizes, prefill_graph_sizes, static_fraction, tier
@@ -13,10 +11,10 @@ from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
 from onboard.profile import Profile
 from onboard.states import KimiDelta
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """`chunk` is -1 where prefill is not chunked; `max_bs` the largest captured decode batch, 0 without graphs."""
 
     chunk: int

@@ -7,12 +7,12 @@ Source: DSV4PoolConfigurator (model_executor/pool_configurator.py) and mem_cache
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from calc.engines.sglang.pools import floor_to
 from calc.prediction import PoolCache
 from onboard.errors import UnknownLayerKind
 from onboard.layers import Compressed, Indexer, Layer, WindowAttention
+from onboard.values import Struct
 
 PAGE = 256
 WINDOW_RATIO = 0.1
@@ -21,8 +21,7 @@ _ROW_ALIGN = 576
 _FP32 = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(Struct, frozen=True):
     """Layers by tokens an entry, and the widths. `latent` is the row's elements, `rope` those kept at two bytes."""
 
     layers: int
@@ -33,8 +32,7 @@ class Kinds:
     window: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """Tokens of each pool, the budget's fixed part, and the pools as allocated."""
 
     full: int

@@ -5,13 +5,11 @@ Source: arg_groups/memory_hook.py and arg_groups/cuda_graph_hook.py of the 0.5.2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.sglang.versions import Rules
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Load:
+class Load(Struct, frozen=True, kw_only=True):
     """What the automatic fraction depends on. `card_mib` is nvidia-smi's memory.total, None where not known."""
 
     card_mib: int | None

@@ -7,18 +7,16 @@ does not count under `num_nextn_predict_layers` is allocated and not charged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.sglang.layout import How, Layout, Row, layout
 from calc.engines.sglang.settings import ALGORITHMS
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
 from calc.speculation import Speculation, speculation
 from onboard.profile import Profile
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
+class Drafting(Struct, frozen=True):
     """`charged_layers` go into the target's cell; None: the drafter is charged its own rows."""
 
     algorithm: str | None = None
@@ -26,8 +24,7 @@ class Drafting:
     charged_layers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """Bytes a token added to the whole and window cells, and beside both; `row` is what the drafter's pool holds."""
 
     full: int = 0

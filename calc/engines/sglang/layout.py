@@ -7,7 +7,6 @@ Sources (`sglang/srt` of 0.5.23): model_executor/pool_configurator.py (cell size
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from calc.kv_formats import KvFormat
@@ -26,6 +25,7 @@ from onboard.layers import (
 )
 from onboard.profile import Profile
 from onboard.states import StateCache
+from onboard.values import Struct
 
 WINDOWS = (WindowAttention, ChunkedAttention, WindowLatent)
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp32": 4, "bf16": 2, "fp16": 2, "int64": 8, "int32": 4}
@@ -33,8 +33,7 @@ _QUANT_BLOCK = 128  # DSATokenToKVPool.quant_block_size
 _FP4_BLOCK = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Bytes of one token in one pool, over all its layers: K (or the latent row), V, and an indexer's keys."""
 
     num_layers: int = 0
@@ -55,8 +54,7 @@ class Row:
         return self.k_bytes + self.v_bytes + self.index_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """Bytes of one state slot over all its layers: convolutions, and the recurrent part."""
 
     num_layers: int = 0
@@ -68,8 +66,7 @@ class Slot:
         return self.conv_bytes + self.ssm_bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class How:
+class How(Struct, frozen=True, kw_only=True):
     """How rows are stored: the format, cards that share the heads, and DSA's two row layouts.
 
     `index_every` and `no_index` are older builds that sized every layer's indexer, or none.
@@ -85,8 +82,7 @@ class How:
     model_dtype_bytes: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The fullest card's pools: rows kept whole, rows of the window pool, one state slot."""
 
     full: Row

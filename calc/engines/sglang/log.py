@@ -7,7 +7,6 @@ own token count, and then only the printed sizes, the window's split and the sta
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from calc.bootlog import Finding, Predicted
@@ -17,6 +16,7 @@ from calc.engines.sglang.log_pools import GIB, label_pools, pool_range
 from calc.plan import Plan
 from calc.prediction import PoolCache, Prediction
 from onboard.profile import Profile
+from onboard.values import replace
 
 _ARGUMENT = re.compile(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[^,()\[\]]+)")
 _VERSION = re.compile(r"sglang[ =:_-]{1,3}v?(\d+\.\d+\.\d+)", re.IGNORECASE)
@@ -83,7 +83,7 @@ class SglangLog:
     def plan(self, settings: dict[str, Any], facts: LogFacts, given: Plan) -> Plan:
         """What the user gave over what the log states."""
         label_pools(facts)
-        stated = {k: v for k, v in settings.items() if k in Plan.__dataclass_fields__}
+        stated = {k: v for k, v in settings.items() if k in Plan.__struct_fields__}
         context = facts.last("context_len")
         if context is not None and "max_model_len" not in stated:
             stated["max_model_len"] = int(context.value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from calc.bootlog_lines import LogFacts
 from calc.cards import card_of
 from calc.engines import engine_of
@@ -11,6 +9,7 @@ from calc.engines.sglang.settings import Settings
 from calc.plan import Plan
 from calc.prediction import Pool
 from onboard.profile import Profile
+from onboard.values import replace
 
 GIB = 2**30
 UNLOGGED_BYTES = 2**28

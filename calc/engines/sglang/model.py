@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from calc.engines.sglang import knowledge
 from calc.engines.sglang.draft import Charge, Drafting, charge
 from calc.engines.sglang.layout import How, Layout, layout, stages
@@ -13,10 +11,10 @@ from calc.kv_formats import kv_format
 from calc.prediction import Resolved
 from onboard.layers import ChunkedAttention, WindowAttention, WindowLatent
 from onboard.profile import Profile
+from onboard.values import Struct, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """Bytes a token of the whole and the window pool, a drafter's charge; `window` in tokens, where it has a pool."""
 
     layout: Layout

@@ -6,14 +6,13 @@ float operations is the engine's, because it decides the last slot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from onboard.values import Struct, replace
 
 GIB = 2**30
 SWA_EVICTION_INTERVAL = 128  # environment variable SGLANG_SWA_EVICTION_INTERVAL
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """Tokens of the pool kept whole (what `max_total_num_tokens` prints), and of the window pool."""
 
     full: int
@@ -84,8 +83,7 @@ def capped_window(
     return Tokens(whole, window)
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """Slots as logged (one more is allocated), bytes charged for them, for speculation, and what is left in GiB."""
 
     slots: int
@@ -94,8 +92,7 @@ class States:
     rest_gib: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StateAsk:
+class StateAsk(Struct, frozen=True, kw_only=True):
     """What the state pool depends on. `given_slots` is --max-mamba-cache-size for one rank, `by_requests` the rule with
     the radix cache off and running requests set; `requests` are per rank."""
 

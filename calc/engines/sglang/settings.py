@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 from calc.cards import Card
@@ -22,6 +21,7 @@ from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
 from onboard.profile import Profile
 from onboard.states import StateCache
+from onboard.values import Struct, fields
 
 UNSTATED_CONTEXT = 2048  # utils/hf_transformers/common.py get_context_length
 SPECULATIVE_REQUESTS = 48  # arg_groups/speculative_hook.py, when running requests are not given
@@ -37,8 +37,7 @@ ALGORITHMS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Plain values only. `requested_running_requests` is max_running_requests before the pool is known; None: SGLang's
     own estimate.
     """

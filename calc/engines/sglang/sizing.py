@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.sglang import pools
 from calc.engines.sglang.model import Model
 from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """What one card's pools hold. `window_capped`: the window pool is sized by its worst case, not by the ratio."""
 
     tokens: pools.Tokens

@@ -7,9 +7,9 @@ model_runner_kv_cache_mixin.py, pool_configurator.py, arg_groups/memory_hook.py)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from onboard.errors import UnknownEngine
+from onboard.values import Struct
 
 Version = tuple[int, ...]
 # Memory tier in MiB, chunked_prefill_size, decode graph max_bs below TP 4 and from TP 4 up.
@@ -17,8 +17,7 @@ Tier = tuple[float, int, int, int]
 INF = float("inf")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """One release's constants. Sizes in MiB where the engine computes in MiB.
 
     `tiers` ends with the open one; `unknown_card` is (chunk, max_bs, fraction) where nvidia-smi's total is not known.

@@ -6,11 +6,10 @@ get_preferred_block_size, layers/mamba/gdn/qwen_gdn_linear_attn.py:148; 0.12.0 m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.vllm.kv_dtype import KvDtype
 from calc.engines.vllm.shape import Shape
 from calc.engines.vllm.versions import Rules
+from onboard.values import Struct
 
 DEFAULT_BLOCK = 16
 #: Multimodal classes whose image tokens attend both ways; on SM 10.x they get a composite backend of 64-token blocks.
@@ -27,8 +26,7 @@ MM_PREFIX = frozenset(
 KDA_CHECKPOINTS = frozenset({"KimiK3ForConditionalGeneration"})
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """`block` is the default block, `kernel_block` the smallest one the kernel takes."""
 
     block: int

@@ -7,7 +7,6 @@ models/config.py:338; 0.11.0 engine/arg_utils.py:1605.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from calc.cards import Card
@@ -20,13 +19,13 @@ from calc.speculation import Speculation, speculation
 from calc.units import GIB
 from onboard.profile import Profile
 from onboard.states import StateCache
+from onboard.values import Struct, replace
 
 #: State families whose classes keep a state for every block (SupportsMambaPrefixCaching).
 ALL_MODE_FAMILIES = frozenset({"mamba", "mamba2"})
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDefaults:
+class BatchDefaults(Struct, frozen=True):
     max_num_batched_tokens: int
     max_num_seqs: int
 
@@ -60,7 +59,7 @@ def resolve(profile: Profile, plan: Plan, card: Card, version_text: str | None) 
         notes.append(_default_note("gpu-memory-utilization", utilization))
     if plan.max_model_len is None:
         notes.append(_default_note("max-model-len", f"{length:,} (the model's own)"))
-    used = _filled(
+    used = replace(
         plan,
         max_model_len=length,
         max_num_seqs=sequences,
@@ -77,14 +76,6 @@ def resolve(profile: Profile, plan: Plan, card: Card, version_text: str | None) 
         plan=used, engine="vllm", version=version, version_text=text, card=card, derived=derived,
         notes=(*notes, *kv.notes), reasons=(*kv.reasons, *reasons),
     )  # fmt: skip
-
-
-def _filled(plan: Plan, **values: Any) -> Plan:
-    """`dataclasses.replace` for a frozen class without checks, ten times as fast: it runs in every prediction."""
-    filled = object.__new__(Plan)
-    filled.__dict__.update(plan.__dict__)
-    filled.__dict__.update(values)
-    return filled
 
 
 def kv_of(profile: Profile, asked: str, version: Version, card: Card) -> KvDtype:

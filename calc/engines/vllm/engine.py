@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from math import ceil
 from operator import attrgetter
 from typing import Any
@@ -25,6 +24,7 @@ from calc.speculation import Speculation, speculation
 from onboard.errors import UnknownKnob
 from onboard.layers import ChunkedAttention, plain
 from onboard.profile import Profile
+from onboard.values import fields, replace
 
 #: Plan fields that every engine takes.
 SHARED = frozenset(

@@ -7,10 +7,10 @@ v1/core/kv_cache_utils.py:977; 0.25.1 :1195, :1499, :1572.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from calc.engines.vllm.pages import CHUNK, CROSS, GROW, WINDOW, Page
 from calc.engines.vllm.versions import Rules
+from onboard.values import Struct, replace
 
 Member = tuple[int, Page]  # (pipeline stage, page)
 
@@ -19,8 +19,7 @@ class LayoutError(ValueError):
     """vLLM stops: the pages cannot be made equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Layers that share block tables. `mixed` ones have pages of several widths side by side (UniformType)."""
 
     members: tuple[Member, ...]

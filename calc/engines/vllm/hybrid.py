@@ -6,16 +6,15 @@ models/config.py:321; 0.11.0 models/config.py:318.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 
 from calc.engines.vllm.pages import Page, ceil_div
+from onboard.values import Struct
 
 GDN_CHECKPOINT = 64  # FlashInfer's GDN prefill exports states on boundaries of 64 tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raised:
+class Raised(Struct, frozen=True, kw_only=True):
     """`block` of the attention layers, `page_bytes` that every state is padded to (0: no state, no padding)."""
 
     block: int

@@ -7,12 +7,11 @@ triton_attn.py, turboquant_attn.py, flash_attn.py and mla/ (dtypes and capabilit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.vllm.shape import Shape
 from calc.engines.vllm.versions import Rules, Version
 from calc.kv_formats import FORMATS, KvFormat, kv_format
 from calc.prediction import Note, Reason
+from onboard.values import Struct
 
 #: The release that first took each name; what is not listed was there in 0.10.
 SINCE: dict[str, Version] = {
@@ -40,8 +39,7 @@ _NVFP4_EVERYWHERE: Version = (0, 33, 0)  # FlashInfer's fa2 path on SM 8, 9, 12
 _PER_TOKEN_HEAD = ("int8_per_token_head", "fp8_per_token_head", "int4_per_token_head")
 
 
-@dataclass(frozen=True, slots=True)
-class KvDtype:
+class KvDtype(Struct, frozen=True):
     """`heads` and `latent` are what attention rows and MLA rows store; `name` is vLLM's word for it."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from calc.engines.vllm.backends import KDA_CHECKPOINTS, Backend, gdn_checkpoints, hybrid_kernel_block
@@ -17,12 +16,12 @@ from calc.engines.vllm.specs import Context, pages_of
 from calc.engines.vllm.versions import Rules
 from onboard.layers import Layer
 from onboard.states import GatedDeltaNet, KimiDelta, Mamba2
+from onboard.values import Struct, replace
 
 DEFAULT_STATE_CHUNK = 2048  # Mamba 1 has no chunk of its own (config/model.py get_mamba_chunk_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """Everything the layout depends on."""
 
     layers: tuple[Layer, ...]
@@ -44,16 +43,14 @@ class Request:
     retained: int = 0  # tokens kept behind a window for several MTP modules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Struct, frozen=True, kw_only=True):
     """`groups` groups whose layers need the same blocks."""
 
     page: Page
     groups: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True, kw_only=True):
     """What the contract lists of a group. `demand` indexes the layout's demands, `repeats` counts equal neighbours."""
 
     kinds: tuple[str, ...]
@@ -64,8 +61,7 @@ class GroupRow:
     repeats: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """`block_bytes` is what one block of the pool costs the fullest stage; `check_bytes` what the fit check charges.
 
     `counted_members` are the fullest stage's pages before padding and how many layers have each; `all_pages` what the

@@ -9,7 +9,6 @@ kv_cache_planning.py (pool, refusals), platforms/interface.py (hybrid blocks), c
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from calc.bootlog import Finding, Predicted
@@ -24,6 +23,7 @@ from calc.plan import Plan
 from calc.prediction import Prediction
 from onboard.errors import Refusal, UsageError
 from onboard.profile import Profile
+from onboard.values import replace
 
 _CACHE_TERMS = frozenset({"kv_growing", "kv_window", "state", "kv_padding", "null_block"})
 
@@ -128,7 +128,7 @@ class VllmLog:
 
     def plan(self, settings: dict[str, Any], facts: LogFacts, given: Plan) -> Plan:
         """What the user gave wins; the version and the card are taken from the log where it names them."""
-        stated = {k: v for k, v in settings.items() if k in Plan.__dataclass_fields__}
+        stated = {k: v for k, v in settings.items() if k in Plan.__struct_fields__}
         plan = replace(Plan(), **{**stated, **given.given()})
         if "@" not in plan.engine and settings.get("version"):
             plan = replace(plan, engine=f"vllm@{settings['version']}")

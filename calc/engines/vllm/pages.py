@@ -6,14 +6,14 @@ same functions of 0.11.0 to 0.25.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
+
+from onboard.values import Struct, replace
 
 GROW, WINDOW, CHUNK, SLOTS, EVERY_BLOCK, CROSS = "grow", "window", "chunk", "slots", "every-block", "cross"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """`row_bytes` are stored for every `tokens_per_row` tokens; `block` tokens make a page of `page_bytes`, padding in.
 
     `demand` says what a request claims: a block for every `block` tokens (GROW), for a window of `reach` + 1 tokens

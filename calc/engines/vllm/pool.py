@@ -6,16 +6,14 @@ v1/core/kv_cache_utils.py:1061 (concurrency, tokens); 0.11.0 v1/core/kv_cache_ut
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.vllm.layout import Layout
 from calc.engines.vllm.pages import GROW, blocks_of, held_tokens
 from calc.engines.vllm.versions import Rules
 from calc.prediction import Parts
+from onboard.values import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """What a length is turned into blocks with."""
 
     in_flight: int
@@ -23,8 +21,7 @@ class Sizes:
     dcp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
+class Capacity(Struct, frozen=True, kw_only=True):
     """`needed` and `available` are the two figures of the fit check; `longest` its estimated maximum length."""
 
     num_blocks: int

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from onboard.layers import Compressed, Heads, Indexer, LatentAttention
 from onboard.profile import Profile
 from onboard.states import GatedDeltaNet, StateCache
 from onboard.states.conv import CompressorOverlap
+from onboard.values import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """`head_dims` are the widths of attention heads; `sparse` latents have an indexer; `compressed` ones a ratio."""
 
     architecture: str

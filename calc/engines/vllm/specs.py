@@ -6,8 +6,6 @@ abstract.py:80, models/deepseek_v4/attention.py:860, compressor.py:176; KV heads
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from calc.engines.vllm.kv_dtype import KvDtype
 from calc.engines.vllm.pages import CHUNK, CROSS, EVERY_BLOCK, GROW, SLOTS, WINDOW, Page
 from calc.engines.vllm.versions import Rules
@@ -26,6 +24,7 @@ from onboard.layers import (
 )
 from onboard.states import StateCache
 from onboard.states.conv import CompressorOverlap
+from onboard.values import Struct, replace
 
 DTYPE_BYTES = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "fp8": 1, "float8_e4m3fn": 1, "uint8": 1}
 #: State tensors that hold the columns of a convolution: one more column for each speculative token.
@@ -36,8 +35,7 @@ V4_ROPE, V4_ALIGNMENT, V4_BLOCK, V4_WINDOW_BLOCK = 64, 576, 256, 64
 RING_BLOCK = {4: 4, 128: 8}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True):
     """What turns a layer into pages, besides the layer. `ssm_dtype` None leaves the layer's own."""
 
     kv: KvDtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from calc.bootlog import Finding
 from calc.bootlog_lines import LogFacts
@@ -12,6 +11,7 @@ from calc.plan import Plan
 from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, Heads, Layer, WindowAttention
 from onboard.profile import Profile
 from onboard.states import StateCache
+from onboard.values import replace
 
 Suspect = tuple[Finding, Profile, Plan]
 #: Releases whose rules differ in turn (versions.CHANGES).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from operator import attrgetter
 
 from calc.adapters import adapters_term
@@ -13,6 +12,7 @@ from calc.plan import Plan
 from calc.prediction import Resolved, Term
 from calc.shard import weights_term
 from onboard.profile import Profile
+from onboard.values import fields
 
 #: Plan fields that no fixed term depends on: the profile run is one batch of dummy tokens, whatever is served later.
 _OF_THE_CACHE_ALONE = frozenset({"max_model_len", "gpu_memory_utilization", "block_size", "mamba_block_size"})

@@ -7,12 +7,12 @@ Read in the wheels of 0.10.2, 0.11.0, 0.11.2, 0.12.0 to 0.18.0, 0.19.1, 0.20.0 t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from onboard.errors import UsageError
+from onboard.values import Struct, replace
 
 Version = tuple[int, ...]
 FIRST: Version = (0, 10, 0)
@@ -20,8 +20,7 @@ LATEST: Version = (0, 33, 0)
 _LAST_PATCH = 999  # "0.20" means the last release of that minor
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """How one release plans its cache. Files are those of the release that brought the change."""
 
     group_merge_below: Fraction = Fraction(0)  # largest kind's count is the group size while max < this x min

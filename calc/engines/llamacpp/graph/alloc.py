@@ -6,14 +6,14 @@ Source: ggml 0.25.3 src/ggml-alloc.c (ggml_gallocr_alloc_graph_impl, ggml_dyn_ta
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+
+from onboard.values import Struct
 
 ALIGNMENT = 32
 ENDLESS = 2**60
 
 
-@dataclass(eq=False, slots=True)
-class Tensor:
+class Tensor(Struct, eq=False):
     """A tensor of the graph. `external` ones (weights, caches) have memory already; a view has none of its own.
 
     `inplace`: the operation may take over a parent of its own size. `device` is where it is computed, `layer` the block
@@ -30,11 +30,11 @@ class Tensor:
     dependency: bool = False
     device: int | None = None
     layer: int | None = None
-    children: int = field(default=0, init=False)
-    views: int = field(default=0, init=False)
-    allocated: bool = field(default=False, init=False)
-    offset: int = field(default=0, init=False)
-    home: int = field(default=0, init=False)
+    children: int = 0
+    views: int = 0
+    allocated: bool = False
+    offset: int = 0
+    home: int = 0
 
 
 class _Arena:

@@ -5,18 +5,16 @@ Source: llama.cpp 0c1e57098 src/llama-graph.cpp (build_inp_embd, build_qkv, buil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calc.engines.llamacpp.graph.alloc import Tensor
 from calc.engines.llamacpp.graph.recipes import Recipe
 from calc.engines.llamacpp.graph.tensors import F32, I32, I64, Graph
+from onboard.values import Struct
 
 OUTPUT = -2  # the unit that follows the last block
 INPUT = -3  # the token table, always on the host
 
 
-@dataclass(frozen=True, slots=True)
-class LayerShape:
+class LayerShape(Struct, frozen=True):
     """Widths of one layer in elements a token; `owner` says that it writes a cache of its own."""
 
     q: int
@@ -29,8 +27,7 @@ class LayerShape:
     out: int  # width of the attention's result
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """The model and the batch: cells of the full and the window cache, `tokens` in the ubatch, rows of logits."""
 
     hidden: int

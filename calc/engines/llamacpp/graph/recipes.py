@@ -6,12 +6,12 @@ here and its compute buffer is an estimate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from onboard.values import Struct
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+
+class Recipe(Struct, frozen=True, kw_only=True):
     """`layer_norm`: NORM instead of RMS_NORM, which may work in place. `pre_norm`, `post_norm`: around each half.
 
     `parallel`: the MLP reads the attention's norm ("shared") or its own norm of the layer's input ("own").
