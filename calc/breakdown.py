@@ -70,7 +70,8 @@ def _extras(plan: Plan, tokens: int, seqs: int, width: Fraction) -> tuple[Bucket
         bits = DEFAULT_INDEXER_BITS if plan.indexer_format in (None, "fp4") else _bits(str(plan.indexer_format))
         ratio = Fraction(plan.indexer_compress_ratio or 1)
         size = plan.indexer_ratio_layers * plan.indexer_head_dim * Fraction(bits, 8) * tokens * seqs / ratio
-        rule = f"{plan.indexer_ratio_layers} layers x {plan.indexer_head_dim} elements at {bits} bits / {float(ratio):g} tokens"
+        elements = f"{plan.indexer_ratio_layers} layers x {plan.indexer_head_dim} elements"
+        rule = f"{elements} at {bits} bits / {float(ratio):g} tokens"
         found.append(Bucket(name="Indexer (given by hand)", bytes=int(size), rule=rule, estimate=True))
     if plan.include_draft_kv and plan.draft_kv_gb:
         found.append(

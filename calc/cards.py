@@ -48,7 +48,9 @@ def load_card(name: str) -> Card:
 
         near = get_close_matches(name, card_names(), n=3, cutoff=0.4) or card_names()[:5]
         raise UnknownCard(
-            f"no card is called {name!r}", path="--card", value=name,
+            f"no card is called {name!r}",
+            path="--card",
+            value=name,
             hint=f"did you mean {', '.join(near)}? or give --vram GIB",
         )
     data: dict[str, Any] = load_cached(path)

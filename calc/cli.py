@@ -12,7 +12,9 @@ COMMANDS = {
     "bootlog": "calc.commands.bootlog",
 }
 
-group = LazyGroup(name="calc", commands_at=COMMANDS, help="What a model will take of your cards, before anything is downloaded.")
+group = LazyGroup(
+    name="calc", commands_at=COMMANDS, help="What a model will take of your cards, before anything is downloaded."
+)
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ IMAGES: tuple[tuple[str, str], ...] = (("vllm", "vllm"), ("llama.cpp", "llamacpp
 SHORT = {
     "-c": "--ctx-size", "-np": "--parallel", "-b": "--batch-size", "-ub": "--ubatch-size", "-ctk": "--cache-type-k",
     "-ctv": "--cache-type-v", "-fa": "--flash-attn", "-ncmoe": "--n-cpu-moe", "--gpu-layers": "--n-gpu-layers",
-    "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "--tensor-model-parallel-size": "--tensor-parallel-size",
+    "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
+    "--tensor-model-parallel-size": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size", "--pp-size": "--pipeline-parallel-size", "--dp-size": "--data-parallel-size",
 }  # fmt: skip
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
@@ -46,7 +47,12 @@ def plan_from_file(path: str) -> dict[str, Any]:
     found = list(_compose(text, path) if Path(path).suffix in (".yml", ".yaml") else _script(text))
     if len(found) != 1:
         what = "no engine command line" if not found else f"{len(found)} engine command lines"
-        raise UsageError(f"{path} holds {what}", path="--from", value=path, hint="one vllm serve, llama-server or sglang.launch_server")
+        raise UsageError(
+            f"{path} holds {what}",
+            path="--from",
+            value=path,
+            hint="one vllm serve, llama-server or sglang.launch_server",
+        )
     engine, words = found[0]
     return {"engine": engine, **plan_from_words(words)}
 
@@ -55,7 +61,10 @@ def plan_from_words(words: Sequence[str]) -> dict[str, Any]:
     """Plan options among an engine's arguments; unknown options are passed over."""
     params = [p for option in PLAN_OPTIONS for p in option(lambda: None).__click_params__]
     parser = click.Command(
-        "engine", params=params, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False
+        "engine",
+        params=params,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        add_help_option=False,
     )
     arguments = list(_normal(words))
     context = parser.make_context("engine", [a for a in arguments if not a.startswith("--speculative-config=")])
@@ -76,7 +85,11 @@ def _speculative(text: str) -> dict[str, Any]:
         raise UsageError("--speculative-config is not a JSON mapping", path="--from", value=text)
     method, model = str(given.get("method", "")), given.get("model")
     drafter = "mtp" if "mtp" in method or "nextn" in method else "ngram" if "ngram" in method else model
-    return {k: v for k, v in {"drafter": drafter, "num_speculative_tokens": given.get("num_speculative_tokens")}.items() if v is not None}
+    return {
+        k: v
+        for k, v in {"drafter": drafter, "num_speculative_tokens": given.get("num_speculative_tokens")}.items()
+        if v is not None
+    }
 
 
 def _normal(words: Iterable[str]) -> Iterable[str]:

@@ -121,7 +121,9 @@ class CachePlan(Struct, frozen=True, kw_only=True):
     state_bytes_per_sequence: int = 0
     window_bytes_per_sequence: int = 0
     reasons: tuple[Reason, ...] = ()
-    tight: tuple[Reason, ...] | None = None  # why it holds less than asked, from pools that cannot trade; None: bytes decide
+    tight: tuple[Reason, ...] | None = (
+        None  # why it holds less than asked, from pools that cannot trade; None: bytes decide
+    )
     notes: tuple[Note, ...] = ()
     explain: tuple[tuple[str, str], ...] = ()  # (part name, line of arithmetic)
 
@@ -203,7 +205,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
                 "caches": [asdict(c) for c in pool.caches],
             },
             "devices": [asdict(d) for d in self.devices],
-            "minimum_bytes": self.minimum_bytes, "needed_bytes": self.needed_bytes, "reserved_bytes": self.reserved_bytes,
+            "minimum_bytes": self.minimum_bytes, "needed_bytes": self.needed_bytes,
+            "reserved_bytes": self.reserved_bytes,
             "budget_bytes": self.budget_bytes, "headroom_bytes": self.headroom_bytes,
             "outside_bytes": self.outside_bytes, "headroom_inside_bytes": self.headroom_inside_bytes,
             "max_model_len_that_fits": cache.max_model_len_that_fits,

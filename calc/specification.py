@@ -53,7 +53,9 @@ def sliding_elements(num_layers: int, num_kv_heads: int, head_dim: int, window: 
     return num_layers * num_kv_heads * head_dim * window
 
 
-def delta_state_bytes(num_layers: int, k_heads: int, k_dim: int, v_heads: int, v_dim: int, kernel: int, seqs: int = 1) -> int:
+def delta_state_bytes(
+    num_layers: int, k_heads: int, k_dim: int, v_heads: int, v_dim: int, kernel: int, seqs: int = 1
+) -> int:
     """The document's DeltaNet state: K dims, V dims and kernel columns of both, float32."""
     keys, values = k_heads * k_dim, v_heads * v_dim
     return num_layers * (keys + values + kernel * (keys + values)) * 4 * seqs

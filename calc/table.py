@@ -40,7 +40,7 @@ def table(
     kv_formats: Sequence[str] = (),
     tp_sizes: Sequence[int] = (),
 ) -> tuple[Row, ...]:
-    """One row a combination, contexts inside formats inside TP. Combinations the engine refuses are FAIL with its reason."""
+    """One row a combination, contexts inside formats inside TP. What the engine refuses is FAIL with its reason."""
     lengths = contexts or _contexts(profile, plan)
     formats = kv_formats or _formats(plan)
     sizes = tp_sizes or [plan.tensor_parallel_size]

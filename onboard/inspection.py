@@ -12,7 +12,9 @@ from onboard.tp import valid_tp
 
 def to_json(profile: Profile) -> dict[str, Any]:
     """`onboard inspect --json`: what a serving engine must keep, before any engine's rounding."""
-    variant = next((w for w in profile.weights if w.name == profile.default_weights), None) or next(iter(profile.weights), None)
+    variant = next((w for w in profile.weights if w.name == profile.default_weights), None) or next(
+        iter(profile.weights), None
+    )
     return {
         "schema_version": 1,
         "model": {

@@ -194,11 +194,15 @@ def spec_from_dict(data: Mapping[str, Any], path: str = "layers") -> CacheSpec:
     given = {k: v for k, v in data.items() if k != "type"}
     for key, value in given.items():
         if key not in known:
-            raise BadProfile(f"{name} has no field {key!r}", path=f"{path}.{key}", value=value, hint=f"it has {', '.join(known)}")
+            raise BadProfile(
+                f"{name} has no field {key!r}", path=f"{path}.{key}", value=value, hint=f"it has {', '.join(known)}"
+            )
         wants = str(known[key].type)
         if value is None and "None" in wants:
             continue
-        if wants.startswith("int") and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**40):
+        if wants.startswith("int") and (
+            isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**40
+        ):
             raise BadProfile(f"{name}.{key} must be an integer from 0 to 2^40", path=f"{path}.{key}", value=value)
         if wants == "bool" and not isinstance(value, bool):
             raise BadProfile(f"{name}.{key} must be true or false", path=f"{path}.{key}", value=value)

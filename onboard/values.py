@@ -28,7 +28,8 @@ def fields(record: Struct | type[Struct]) -> tuple[FieldInfo, ...]:
     cls = record if isinstance(record, type) else type(record)
     annotations: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        annotations.update({k: str(v) for k, v in base.__dict__.get("__annotations__", {}).items()})
+        own = base.__dict__.get("__annotations__", {})  # noqa: RUF063  a class's own, as written
+        annotations.update({k: str(v) for k, v in own.items()})
     names, defaults = cls.__struct_fields__, cls.__struct_defaults__
     padded = (NODEFAULT,) * (len(names) - len(defaults)) + tuple(defaults)
     return tuple(FieldInfo(name, annotations[name], value) for name, value in zip(names, padded, strict=True))

@@ -65,7 +65,7 @@ def _configs(name: str, mapping: Any) -> list[dict[str, Any]]:
     """The class's defaults, and a tiny model with a number of its own for every size."""
     text = json.loads(DATA.read_text())["model_types"][name].get("text")
     inner = text["model_type"] if text else name
-    fields = mapping[inner].__struct_fields__
+    fields = mapping[inner].__dataclass_fields__
     tiny = {"model_type": inner, **{k: v for k, v in TINY.items() if k in fields}}
     return [{"model_type": name}, {"model_type": name, text["key"]: tiny} if text else tiny]
 

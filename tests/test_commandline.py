@@ -47,11 +47,16 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
         "start.sh",
         LLAMA,
         {
-            "engine": "llamacpp", "max_model_len": 131072, "max_num_seqs": 2, "cache_type_k": "q8_0", "cache_type_v": "q8_0",
+            "engine": "llamacpp", "max_model_len": 131072, "max_num_seqs": 2, "cache_type_k": "q8_0",
+            "cache_type_v": "q8_0",
             "flash_attn": "on", "n_gpu_layers": 99, "tensor_split": (3.0, 1.0),
         },
     ),
-    ("start.sh", SGLANG, {"engine": "sglang", "tensor_parallel_size": 2, "mem_fraction_static": 0.85, "max_model_len": 65536}),
+    (
+        "start.sh",
+        SGLANG,
+        {"engine": "sglang", "tensor_parallel_size": 2, "mem_fraction_static": 0.85, "max_model_len": 65536},
+    ),
 ]  # fmt: skip
 
 

@@ -27,11 +27,21 @@ def run(line: str, folder: Path) -> str:
         shims.mkdir()
         for name in ("onboard", "calc"):
             shim = shims / name
-            shim.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\nsys.argv[0] = {name!r}\nfrom {name}.cli import main\nmain()\n")
+            shim.write_text(
+                f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+                f"sys.argv[0] = {name!r}\nfrom {name}.cli import main\nmain()\n"
+            )
             shim.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120", "HF_HUB_OFFLINE": "1"}
+    environment = {
+        **os.environ,
+        "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "120",
+        "HF_HUB_OFFLINE": "1",
+    }
     environment.pop("ONBOARD_CATALOG", None)
-    done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     tail = f"[exit code {done.returncode}]\n" if done.returncode else ""
     return done.stdout + done.stderr + tail
 

@@ -96,7 +96,7 @@ def test_heads_alone_keep_no_cache(config: dict[str, Any], method: str) -> None:
 
 
 def test_a_drafts_bytes_are_its_default_weights() -> None:
-    from dataclasses import replace
+    from onboard.values import replace
 
     weights = tuple(WeightVariant(name=n, num_bytes=b, origin="listing", where="x") for n, b in (("a", 5), ("b", 7)))
     draft = replace(profile_of(LLAMA), weights=weights, default_weights="b")

@@ -6,7 +6,7 @@ Flags that the rows do not state are those under which the figures come out, nam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -21,7 +21,6 @@ from calc.plan import Plan
 from onboard.gguf.converter import context_length
 from onboard.gguf.derive import derive_gguf
 from onboard.profile import Profile, SourceRef
-from onboard.values import field
 
 
 def model(arch: str, **keys: Any) -> Profile:

@@ -16,7 +16,7 @@ LAYER, EXPERTS, TABLE, HEAD = 100 * 2**20, 300 * 2**20, 600 * 2**20, 700 * 2**20
 
 
 def weighted(*groups: TensorGroup) -> Profile:
-    from dataclasses import replace
+    from onboard.values import replace
 
     total = sum(g.num_bytes * g.copies for g in groups)
     variant = WeightVariant(name="file", num_bytes=total, origin="headers", where="m.gguf", groups=groups)

@@ -96,7 +96,7 @@ def test_the_specifications_figures_are_reproduced(
 
 
 def test_a_model_without_coefficients_is_refused(qwen: Profile) -> None:
-    from dataclasses import replace
+    from onboard.values import replace
 
     plan = Plan(activation_model="specification", max_model_len=4096)
     with pytest.raises(UsageError, match="no activation coefficient"):
@@ -106,7 +106,7 @@ def test_a_model_without_coefficients_is_refused(qwen: Profile) -> None:
 
 
 def test_a_missing_width_is_refused_unless_the_pool_is_given(qwen: Profile) -> None:
-    from dataclasses import replace
+    from onboard.values import replace
 
     bare = replace(qwen, facts={k: v for k, v in qwen.facts.items() if k != "vocab_size"})
     with pytest.raises(FieldMissing, match="vocab_size"):

@@ -1,4 +1,4 @@
-"""What a prediction promises: terms add up to the byte, verdicts follow the contract's rule, nothing falls as more is asked."""
+"""What a prediction promises: terms add up to the byte, verdicts follow the rule, nothing falls as more is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ LENGTHS = st.sampled_from([1, 4096, 32768, 131072, 262144])
 
 @settings(max_examples=40, deadline=None)
 @given(model=st.sampled_from(MODELS), plan=PLANS, length=LENGTHS, seqs=st.sampled_from([None, 1, 4, 64]))
-def test_terms_add_up_and_the_cache_is_sequences_times_one_request(model: str, plan: Plan, length: int, seqs: int | None) -> None:
+def test_terms_add_up_and_the_cache_is_sequences_times_one_request(
+    model: str, plan: Plan, length: int, seqs: int | None
+) -> None:
     plan = replace(sized(plan), max_model_len=length, max_num_seqs=seqs)
     answer = predict(load_profile(model), plan).to_json()
     terms = {t["name"]: t["bytes"] for t in answer["terms"]}
@@ -52,7 +54,8 @@ def test_predict_of_a_catalogued_model_imports_nothing_heavy() -> None:
         "from calc.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('transformers','huggingface_hub','ruamel.yaml','rich','jsonschema','torch') if m in sys.modules])"
+        "heavy = ('transformers', 'huggingface_hub', 'ruamel.yaml', 'rich', 'jsonschema', 'torch')\n"
+        "print([m for m in heavy if m in sys.modules])"
     )
     root = Path(__file__).resolve().parent.parent
     for _ in range(2):  # the first run may fill the parse cache

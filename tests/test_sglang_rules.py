@@ -112,7 +112,7 @@ def gpt_oss() -> Profile:
 
 
 def with_drafter(profile: Profile, method: str, layer: FullAttention, count: int) -> Profile:
-    from dataclasses import replace
+    from onboard.values import replace
 
     draft = DrafterRef(name="draft", method=method, num_bytes=0, layers=(Layer((layer,)),) * count)
     return replace(profile, drafters=(draft,))
@@ -182,7 +182,7 @@ def test_ngram_costs_nothing() -> None:
 
 
 def test_a_drafter_without_known_weights_is_refused() -> None:
-    from dataclasses import replace
+    from onboard.values import replace
 
     drafted = replace(llama(), drafters=(DrafterRef(name="draft", method="eagle3", num_bytes=None),))
     with pytest.raises(WeightsUnknown):

@@ -45,7 +45,12 @@ def test_the_longest_context_fits_and_one_token_more_does_not(model: str, plan: 
 
 
 @settings(max_examples=12, deadline=None)
-@given(model=st.sampled_from(MODELS), plan=PLANS, require=st.sampled_from(["start", "pass"]), length=st.sampled_from([4096, 32768]))
+@given(
+    model=st.sampled_from(MODELS),
+    plan=PLANS,
+    require=st.sampled_from(["start", "pass"]),
+    length=st.sampled_from([4096, 32768]),
+)
 def test_the_most_sequences_fit_and_one_more_does_not(model: str, plan: Plan, require: str, length: int) -> None:
     profile, plan = load_profile(model), replace(sized(plan), max_model_len=length)
     solution = solve(profile, plan, "max-num-seqs", require)

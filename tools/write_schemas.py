@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onboard.values import MISSING, fields
+from onboard.values import NODEFAULT, fields
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -40,9 +40,9 @@ def of_class(cls: type, **ready: Any) -> dict[str, Any]:
     """The schema of a dataclass: ints, texts, booleans and None by annotation, `ready` for what is nested."""
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for one in fields(cls):  # type: ignore[arg-type]
+    for one in fields(cls):
         properties[one.name] = ready.get(one.name) or of_type(str(one.type))
-        if one.default is MISSING and one.default_factory is MISSING and "None" not in str(one.type):
+        if one.default is NODEFAULT and "None" not in str(one.type):
             required.append(one.name)
     return closed(properties, required, (cls.__doc__ or "").strip().split("\n")[0])
 

@@ -45,7 +45,8 @@ def command(
         names = dict.fromkeys((r.tensor_parallel_size, r.kv_cache_dtype) for r in rows)
         body = [[str(tp), name, *(_cell(cells[tp, name, n]) for n in columns)] for tp, name in names]
         click.echo(
-            f"{profile.id} on {plan.engine}, {plan.card or f'{plan.vram_gib:g} GiB'}: verdict and requests held at full length\n"
+            f"{profile.id} on {plan.engine}, {plan.card or f'{plan.vram_gib:g} GiB'}: "
+            "verdict and requests held at full length\n"
         )
         print_table(header, body)
         for (tp, name), reason in {

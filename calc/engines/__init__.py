@@ -35,7 +35,9 @@ class Engine(Protocol):
         """The cache for a pool of `pool_bytes` (negative: nothing is left), with every refusal to start."""
         ...
 
-    def devices(self, profile: Profile, resolved: Resolved, terms: tuple[Term, ...], cache: CachePlan) -> tuple[Device, ...]:
+    def devices(
+        self, profile: Profile, resolved: Resolved, terms: tuple[Term, ...], cache: CachePlan
+    ) -> tuple[Device, ...]:
         """Per-device shares, where devices differ; () where all cards are alike."""
         ...
 
@@ -53,6 +55,8 @@ def engine_of(spec: str) -> tuple[Engine, str | None]:
     name, _, version = spec.partition("@")
     name = {"llama.cpp": "llamacpp", "llama-cpp": "llamacpp"}.get(name.lower(), name.lower())
     if name not in ENGINES:
-        raise UnknownEngine(f"no rules for an engine called {name!r}", path="--engine", value=spec, hint="one of " + ", ".join(ENGINES))
+        raise UnknownEngine(
+            f"no rules for an engine called {name!r}", path="--engine", value=spec, hint="one of " + ", ".join(ENGINES)
+        )
     engine: Engine = import_module(ENGINES[name]).ENGINE
     return engine, version or None
