@@ -6,9 +6,9 @@ from typing import Any
 
 from calc.kv_formats import formats_of, kv_format
 from calc.plan import Plan
-from calc.predict import predict
+from calc.predict import fits, predict
 from calc.prediction import Note, Prediction
-from calc.solve import fits, solve
+from calc.solve import solve
 from onboard.errors import Refusal
 from onboard.profile import Profile
 from onboard.tp import valid_tp

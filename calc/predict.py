@@ -54,6 +54,11 @@ def raw_verdict(profile: Profile, plan: Plan) -> tuple[str, tuple[Reason, ...]]:
     return prediction.verdict, prediction.reasons
 
 
+def fits(prediction: Prediction, require: str) -> bool:
+    """`start`: anything but FAIL. `pass`: PASS."""
+    return prediction.verdict == "PASS" if require == "pass" else prediction.verdict != "FAIL"
+
+
 def _verdict(cache: CachePlan, reasons: tuple[Reason, ...]) -> str:
     """FAIL: the engine would not start. TIGHT: it starts and cannot hold what was asked. PASS otherwise."""
     if reasons:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from calc.breakdown import Bucket
 from calc.prediction import Note, Prediction
 from calc.units import gb, gib
 from onboard.text_table import print_table as print_table
+
+if TYPE_CHECKING:
+    from calc.breakdown import Bucket
 
 LABELS = {
     "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",

@@ -11,7 +11,7 @@ from typing import Any
 
 from calc.kv_formats import formats_of
 from calc.plan import Plan
-from calc.predict import predict
+from calc.predict import fits, predict
 from calc.prediction import Prediction
 from onboard.errors import Refusal, UsageError
 from onboard.profile import Profile
@@ -50,11 +50,6 @@ def solve(profile: Profile, plan: Plan, quantity: str, require: str = "start") -
     if require not in ("start", "pass"):
         raise UsageError("--require is start or pass", path="--require", value=require)
     return SOLVERS[name](profile, plan, require)
-
-
-def fits(prediction: Prediction, require: str) -> bool:
-    """`start`: anything but FAIL. `pass`: PASS."""
-    return prediction.verdict == "PASS" if require == "pass" else prediction.verdict != "FAIL"
 
 
 def _largest(profile: Profile, plan: Plan, require: str, knob: str, high: int, name: str, bound: str) -> Solution:

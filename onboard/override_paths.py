@@ -123,7 +123,7 @@ def _fact(profile: Profile, path: str, name: str) -> Target:
             path=path,
             hint="override the layers: layers.<kind>.<field>, as `onboard show` lists them",
         )
-    if name not in fact_names(profile):
+    if name not in profile.facts and name not in fact_names(profile):
         raise unknown(profile, path)
 
     def put(p: Profile, value: Any, where: str) -> Profile:

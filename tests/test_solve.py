@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calc.plan import Plan
-from calc.predict import predict
-from calc.solve import fits, solve
+from calc.predict import fits, predict
+from calc.solve import solve
 from calc.table import table
 from onboard.errors import UsageError
 from onboard.open import load_profile

@@ -31,8 +31,7 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
     """
     from calc.commands.request import request
     from calc.estimates import trust
-    from calc.predict import predict
-    from calc.solve import fits
+    from calc.predict import fits, predict
 
     profile, plan = request(source, options)
     prediction = predict(profile, plan)

@@ -7,7 +7,6 @@ from typing import Any
 from calc.commands.options import plan_of
 from calc.plan import Plan
 from calc.speculation import BUILT_IN
-from onboard.drafters import drafter_from_profile
 from onboard.errors import UsageError
 from onboard.open import load_profile
 from onboard.profile import Profile
@@ -44,5 +43,7 @@ def _with_drafter(profile: Profile, plan: Plan, catalog: str | None) -> Profile:
     if wanted is None or wanted in BUILT_IN or any(wanted in (d.name, d.source) for d in profile.drafters):
         return profile
     draft = load_profile(wanted, catalog=catalog)
+    from onboard.drafters import drafter_from_profile
+
     ref = replace(drafter_from_profile(draft), name=wanted, source=wanted)
     return replace(profile, drafters=(*profile.drafters, ref))
