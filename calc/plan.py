@@ -35,6 +35,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     mamba_ssm_cache_dtype: str | None = None
     mamba_block_size: int | None = None
     async_scheduling: bool | None = None
+    cuda_graph_estimate: bool | None = None  # VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
     # --- speculation and adapters ---
     num_speculative_tokens: int | None = None
     drafter: str | None = None

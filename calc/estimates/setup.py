@@ -99,6 +99,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         lora_rank=plan.max_lora_rank or (16 if plan.max_loras else 0),
         max_loras=plan.max_loras or 0,
         v0=resolved.engine == "vllm" and resolved.version < (0, 9),
+        graph_estimate=plan.cuda_graph_estimate,
         link=link_of(resolved.card.kind, resolved.card.nvlink, resolved.card.product),
         datacentre=resolved.card.kind == "datacentre",
         compute_capability=resolved.card.compute_capability,
