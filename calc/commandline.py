@@ -37,6 +37,10 @@ SHORT = {
     "--tensor-model-parallel-size": "--tensor-parallel-size",
     "--tp-size": "--tensor-parallel-size", "--pp-size": "--pipeline-parallel-size", "--dp-size": "--data-parallel-size",
 }  # fmt: skip
+# Environment variables of an engine that a plan has a knob for, by value.
+ENVIRONMENT: dict[str, dict[str, str]] = {
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": {"0": "--no-cuda-graph-estimate", "1": "--cuda-graph-estimate"},
+}
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 _ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\S*|\"[^\"]*\"|'[^']*')\s*$")
 
@@ -124,7 +128,21 @@ def _compose(text: str, path: str) -> Iterable[tuple[str, list[str]]]:
             rest = words
         if engine is not None and rest:
             version = re.search(r":v?(\d+\.\d+(?:\.\d+)?)", image)
+            rest = [*_of_environment(_environment(service.get("environment"))), *rest]
             yield f"{engine}@{version[1]}" if version else engine, rest
+
+
+def _environment(given: Any) -> dict[str, str]:
+    """A service's environment: a mapping, or a list of NAME=value."""
+    if isinstance(given, Mapping):
+        return {str(k): _filled(str(v), {}) for k, v in given.items()}
+    pairs = (_filled(str(item), {}).partition("=") for item in given or () if isinstance(given, list))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _of_environment(values: Mapping[str, str]) -> list[str]:
+    """The options that variables of the environment stand for."""
+    return [ENVIRONMENT[name][value] for name, value in values.items() if value in ENVIRONMENT.get(name, {})]
 
 
 def _words(command: Any) -> list[str]:
@@ -147,9 +165,11 @@ def _script(text: str) -> Iterable[tuple[str, list[str]]]:
             continue
         if line.lstrip().startswith("#"):
             continue
-        engine, words = _engine(_split(_filled(line, values)))
+        parts = _split(_filled(line, values))
+        engine, words = _engine(parts)
         if engine is not None:
-            yield engine, words
+            inline = {w.partition("=")[0]: w.partition("=")[2] for w in parts if not w.startswith("-")}
+            yield engine, [*_of_environment(values | inline), *words]
 
 
 def _engine(words: list[str]) -> tuple[str | None, list[str]]:

@@ -53,6 +53,27 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     (
+        "compose.yml",
+        COMPOSE.replace(
+            "    command: >", "    environment: [A=1, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0]\n    command: >"
+        ),
+        {
+            "engine": "vllm@0.24.0", "max_model_len": 262144, "tensor_parallel_size": 2, "kv_cache_dtype": "fp8_e5m2",
+            "gpu_memory_utilization": 0.92, "max_num_seqs": 2, "drafter": "mtp", "num_speculative_tokens": 3,
+            "enable_prefix_caching": False, "cuda_graph_estimate": False,
+        },
+    ),
+    (
+        "start.sh",
+        "export VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0\nvllm serve x --max-num-seqs 4",
+        {"engine": "vllm", "cuda_graph_estimate": False, "max_num_seqs": 4},
+    ),
+    (
+        "start.sh",
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 vllm serve x",
+        {"engine": "vllm", "cuda_graph_estimate": True},
+    ),
+    (
         "start.sh",
         SGLANG,
         {"engine": "sglang", "tensor_parallel_size": 2, "mem_fraction_static": 0.85, "max_model_len": 65536},

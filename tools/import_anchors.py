@@ -15,7 +15,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.specification_flags import CARDS, FLAGS, NOTES, PATCHED, PEAK_MIB, VERSIONS
+from tools.specification_flags import (
+    CARDS,
+    FLAGS,
+    HOW,
+    NOTES,
+    PATCHED,
+    PEAK_MIB,
+    PRINTED,
+    VERSIONS,
+    WEIGHTS_HOW,
+)
 
 CARD_NAMES = (
     ("GB10", "dgx-spark"),
@@ -63,6 +73,7 @@ NIGHTLIES = {  # image tags of nightly builds -> the release that each precedes,
     "01d4d1ad": "0.20.1",
     "gemma4-unified": "0.22.0",
 }
+COMPOSED = ("max_num_batched_tokens", "dtype", "enable_prefix_caching", "disable_custom_all_reduce")
 OWN_FILE = 5  # a project with fewer boots shares one file with the single logs
 GEOMETRY = (  # widths of models that the evidence names without them: published configs
     (r"Llama-3(\.1)?-8B|Meta-Llama-3", {"hidden": 4096, "intermediate": 14336, "vocab": 128256, "layers": 32}),
@@ -325,6 +336,7 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
         pool.pop("predicted_mib", None)
     if ident in PEAK_MIB:
         printed["measured_peak_mib"] = PEAK_MIB[ident]
+    printed.update(PRINTED.get(ident, {}))
     if row.get("vram_gib"):
         printed["total_gib"] = row["vram_gib"]
     pinned = next((v for words, v in NIGHTLIES.items() if words in engine), None)
@@ -349,7 +361,9 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
             "flags": flags,
             "how": clean(
                 {
-                    "max_num_batched_tokens": "compose file" if "max_num_batched_tokens" in extra else None,
+                    **{n: "compose file" for n in COMPOSED if n in extra},
+                    "weights_gb": WEIGHTS_HOW if extra else None,
+                    **HOW.get(ident, {}),
                     "version": patched[1]
                     if patched
                     else "from the date and the compose file's image"

@@ -103,6 +103,7 @@ PLAN_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option("--mamba-ssm-cache-dtype", "--mamba-ssm-dtype", "mamba_ssm_cache_dtype", help="Dtype of recurrent state."),
     _option("--mamba-block-size", type=_COUNT, help="Tokens between state checkpoints."),
     click.option("--async-scheduling/--no-async-scheduling", default=None, help="Async scheduling (two batches in flight)."),
+    click.option("--cuda-graph-estimate/--no-cuda-graph-estimate", default=None, help="vLLM takes CUDA graphs from the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS)."),
     _option("--num-speculative-tokens", "--speculative-num-draft-tokens", "num_speculative_tokens", type=_ZERO, help="Draft tokens a step."),
     _option("--drafter", help="none, ngram, mtp, a drafter of the profile, or a SOURCE."),
     _option("--drafter-gb", type=_SIZE, help="The drafter's weights in GB (10^9)."),
