@@ -10,6 +10,7 @@ from typing import Any
 from calc.cards import card_of
 from calc.engines import engine_of
 from calc.estimates.fit import calibration_status
+from calc.estimates.unstated import unstated_notes
 from calc.plan import Plan
 from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
 from onboard.profile import Profile
@@ -42,7 +43,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         headroom_bytes=budget - minimum,
         verdict=_verdict(cache, reasons),
         reasons=reasons or cache.tight or (),
-        notes=resolved.notes + cache.notes,
+        notes=resolved.notes + unstated_notes(profile) + cache.notes,
         calibration=_calibration(profile),
         devices=engine.devices(profile, resolved, terms, cache),
     )

@@ -76,6 +76,8 @@ FIELDS: dict[str, Field] = {
         "n_head_kv",
         "num_query_groups",
         "num_attention_groups",
+        "num_key_value_heads_per_layer",
+        "num_multi_query_heads",
         "attn_config.kv_n_heads",
         low=0,
     ),

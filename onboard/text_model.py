@@ -14,7 +14,7 @@ from onboard.class_defaults import ClassDefaults, class_defaults
 from onboard.errors import Caution
 from onboard.fields import FIELDS
 from onboard.rules.knowledge import IMPLIED, ONLY_IN
-from onboard.values import Struct
+from onboard.values import Struct, replace
 
 # Where files of models that no class knows keep their language model; in order.
 TEXT_KEYS = (
@@ -76,21 +76,33 @@ def text_config(config: Mapping[str, Any]) -> TextConfig:
         )
         cautions.append(Caution("geometry-from-defaults", where, said))
     cautions.extend(_own_code(config))
-    if known is None:
-        cautions.append(_unknown(prefix, model_type))
     if not model_type:
-        model_type, initial = next((found for key, found in ONLY_IN.items() if mapping.get(key) is not None), ("", {}))
-        known = class_defaults(model_type) if model_type else None
+        model_type, known, caution = _given_away(mapping, prefix)
+        cautions.append(caution)
+    elif known is None:
+        cautions.append(_unknown(prefix, model_type))
     return _built(mapping, prefix, model_type, known, initial, cautions, seq2seq)
 
 
 def _unknown(prefix: str, model_type: str) -> Caution:
     """What only a family's code knows is not applied, nor are a class's constants."""
-    if not model_type:
-        said = "not stated; a family's own knowledge applies only where a field that no other has gives it away"
-        return Caution("no-model-type", f"{prefix}model_type", said)
     said = f"no class is known for {_short(model_type)}; its fields are read as they stand"
     return Caution("unknown-model-type", f"{prefix}model_type", said)
+
+
+def _given_away(mapping: Mapping[str, Any], prefix: str) -> tuple[str, ClassDefaults | None, Caution]:
+    """The type of a file that states none: what a field of one family alone gives away, with the few constants of
+    its class that say how such layers are laid out (`ONLY_IN`)."""
+    key = next((key for key in ONLY_IN if mapping.get(key) is not None), "")
+    if not key:
+        said = "not stated: no class's constants and no family's own knowledge are applied"
+        return "", None, Caution("no-model-type", f"{prefix}model_type", said)
+    model_type, kept = ONLY_IN[key]
+    known = class_defaults(model_type)
+    if known is not None:
+        known = replace(known, values={k: v for k, v in known.values.items() if k in kept})
+    said = f"not stated; read as {model_type}, whose field {key} no other family has"
+    return model_type, known, Caution("no-model-type", f"{prefix}model_type", said)
 
 
 def _own_code(config: Mapping[str, Any]) -> tuple[Caution, ...]:

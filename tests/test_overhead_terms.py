@@ -105,13 +105,17 @@ def test_a_model_without_coefficients_is_refused(qwen: Profile) -> None:
         overhead_terms(qwen, resolved(Plan(activation_model="guess")))
 
 
-def test_a_missing_width_is_refused_unless_the_pool_is_given(qwen: Profile) -> None:
+@pytest.mark.parametrize("missing", ["vocab_size", "hidden_size"])
+def test_a_missing_width_widens_the_estimate(qwen: Profile, missing: str) -> None:
     from onboard.values import replace
 
-    bare = replace(qwen, facts={k: v for k, v in qwen.facts.items() if k != "vocab_size"})
-    with pytest.raises(FieldMissing, match="vocab_size"):
-        overhead_terms(bare, resolved())
-    assert overhead_terms(bare, resolved(Plan(kv_cache_memory_bytes=2**30))) == ()
+    bare = replace(qwen, facts={k: v for k, v in qwen.facts.items() if k != missing})
+    for plan in (Plan(max_num_seqs=256), Plan(max_num_seqs=256, kv_cache_memory_bytes=2**30)):
+        whole = {t.name: t for t in overhead_terms(qwen, resolved(plan))}
+        wide = {t.name: t for t in overhead_terms(bare, resolved(plan))}
+        assert wide["activation"].low <= whole["activation"].bytes <= wide["activation"].high
+        assert wide["activation"].high - wide["activation"].low > whole["activation"].high - whole["activation"].low
+        assert f"{missing} not stated" in wide["activation"].rule
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------

@@ -17,13 +17,6 @@ from onboard.yamlio import load_text
 from tests.shared import SHARED, needs_shared
 
 pytestmark = [needs_shared, pytest.mark.wide]
-#: What a fragment leaves out that its class needs, where the case names the class only in words.
-COMPLETED: dict[str, dict[str, Any]] = {
-    "club-gemma-4-12b-one-constant-hides-two-terms": {"model_type": "gemma4_text", "attention_k_eq_v": True},
-    "tt-xla-pr-5834-window-longer-than-context": {"model_type": "gemma4_text", "attention_k_eq_v": True},
-    "vllm-54458-hybrid-page-alignment": {"model_type": "qwen3_next"},
-    "accelerate-3297-estimate-against-a-filled-card": {"model_type": "llama"},
-}
 HAS_LLAMACPP = hasattr(import_module("calc.engines.llamacpp"), "ENGINE")
 
 
@@ -35,8 +28,7 @@ def cases() -> dict[str, dict[str, Any]]:
 
 
 def model(case: str, config: dict[str, Any]) -> Profile:
-    given = {**COMPLETED.get(case, {}), **config}
-    return derive(given, model_id=case, source=SourceRef(kind="file", name=case))
+    return derive(config, model_id=case, source=SourceRef(kind="file", name=case))
 
 
 def floor(profile: Profile, length: int, sequences: int, width: int = 2) -> int:

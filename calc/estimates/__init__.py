@@ -15,8 +15,9 @@ from calc.estimates.reserve import estimate
 from calc.estimates.runtime import outside
 from calc.estimates.setup import Setup, setup_of
 from calc.estimates.specification import NAME, specification_terms
+from calc.estimates.unstated import completed, unstated, widened, words
 from calc.prediction import Resolved, Term
-from onboard.errors import FieldMissing, UsageError
+from onboard.errors import UsageError
 from onboard.profile import Profile
 
 
@@ -24,8 +25,7 @@ def overhead_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
     """`activation`, `encoder`, `cuda_graphs` and `runtime` for the resolved plan, with low and high; and what stands
     outside the engine's budget: `context` (the CUDA context and later workspaces), `prefill` (recurrent chunk states).
 
-    Raises FieldMissing where the model states no width that the peak depends on; where the pool is fixed by
-    `kv_cache_memory_bytes` nothing depends on it, and the terms are left out.
+    Where the model states no width that the peak depends on, the terms span those of published models (`unstated`).
     """
     model = resolved.plan.activation_model
     if model not in (None, NAME, "mechanisms"):
@@ -37,14 +37,16 @@ def overhead_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
         )
     if model == NAME:
         return specification_terms(profile, resolved)
-    try:
-        setup = setup_of(profile, resolved)
-    except FieldMissing:
-        if resolved.plan.kv_cache_memory_bytes is not None:
-            return ()
-        raise
+    missing = unstated(profile)
+    if not missing:
+        return _terms(profile, resolved)
+    low, usual, high = (_terms(each, resolved) for each in completed(profile))
+    return widened(low, usual, high, words(missing))
+
+
+def _terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
     terms = {"vllm": _vllm, "sglang": _sglang}.get(resolved.engine, _others)
-    return terms(setup, load_fit(), profile.id)
+    return terms(setup_of(profile, resolved), load_fit(), profile.id)
 
 
 def _vllm(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:

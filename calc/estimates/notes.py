@@ -8,6 +8,7 @@ from calc.estimates.fit import GIB, Fit, load_fit
 from calc.estimates.intervals import confidence, hangs_on_estimate
 from calc.estimates.reserve import Estimate, estimate
 from calc.estimates.setup import Setup, setup_of
+from calc.estimates.unstated import unstated
 from calc.prediction import Note, Prediction, Resolved
 from onboard.profile import Profile
 from onboard.values import replace
@@ -23,6 +24,8 @@ def advice(profile: Profile, resolved: Resolved, prediction: Prediction | None =
     """
     if resolved.engine != "vllm" or resolved.plan.activation_model is not None:
         return ()
+    if unstated(profile):
+        return ()
     setup, fit = setup_of(profile, resolved), load_fit()
     passes = prediction is not None and prediction.verdict == "PASS"
     told = suggestions(setup, fit, WORTH_WHERE_IT_FITS_GIB if passes else WORTH_GIB)
@@ -36,7 +39,7 @@ def trust(profile: Profile, prediction: Prediction) -> tuple[Note, ...]:
     if resolved.engine != "vllm" or resolved.plan.kv_cache_memory_bytes is not None or resolved.plan.activation_model:
         return ()
     notes = advice(profile, resolved, prediction)
-    if any(r.kind != "memory" for r in prediction.reasons):
+    if unstated(profile) or any(r.kind != "memory" for r in prediction.reasons):
         return notes
     passes = prediction.verdict == "PASS"
     spare = prediction.cache.pool.bytes - prediction.cache.asked.total if passes else prediction.headroom_bytes

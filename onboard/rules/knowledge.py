@@ -113,11 +113,20 @@ LATENT_WITHOUT_ROPE = frozenset({"mistral_large4_text"})
 READS_TARGET = frozenset({"gemma4_assistant", "gemma4_unified_assistant"})
 
 # A field that the classes of one family alone have, read where a file leaves its model type out: the type it gives
-# away, and the constants of that class that such a file cannot be taken to rest on.
-ONLY_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "global_head_dim": ("gemma4_text", {"attention_k_eq_v": None}),
-    "full_attention_interval": ("qwen3_next", {}),
-}
+# away, and the constants of that class that such a file is taken to rest on. Widths, heads and lengths are not among
+# them: those differ from one checkpoint to the next.
+ONLY_IN: Mapping[str, tuple[str, frozenset[str]]] = {
+    "global_head_dim": ("gemma4_text", frozenset({"num_kv_shared_layers", "tie_word_embeddings"})),
+    "num_global_key_value_heads": ("gemma4_text", frozenset({"num_kv_shared_layers", "tie_word_embeddings"})),
+    "laurel_rank": ("gemma3n_text", frozenset({"num_kv_shared_layers", "tie_word_embeddings"})),
+    "full_attention_interval": (
+        "qwen3_next",
+        frozenset({
+            "linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim", "linear_num_key_heads",
+            "linear_num_value_heads",
+        }),
+    ),
+}  # fmt: skip
 
 # Layer lists that the class changes after reading them.
 LAST_IS_FULL = frozenset({"gemma4_text", "gemma4_unified_text", "diffusion_gemma_text"})

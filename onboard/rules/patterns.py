@@ -139,7 +139,13 @@ def _window_everywhere(facts: Facts, count: int) -> tuple[str, ...] | None:
     """A window with no pattern and no switch: every layer slides (Mistral v0.1)."""
     from onboard.rules.windows import window
 
-    return (SLIDING,) * count if window(facts) else None
+    if not window(facts):
+        return None
+    if not facts.known:
+        facts.caution(
+            "defaulted-field", "layer_types", "a window, and no field says which layers slide; all taken as sliding"
+        )
+    return (SLIDING,) * count
 
 
 def _chunks(facts: Facts, count: int) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from calc.cards import Card
+from calc.engines.llamacpp.estimate import Buffer
 from calc.engines.llamacpp.fit import fitted_context, longest_context
 from calc.engines.llamacpp.knobs import KNOBS, check_knobs, filled
 from calc.engines.llamacpp.memory import Footprint, footprint
@@ -17,6 +18,7 @@ from calc.engines.llamacpp.refusals import refusals
 from calc.engines.llamacpp.report import cache_plan, device_list
 from calc.engines.llamacpp.settings import Settings, settings_of
 from calc.engines.llamacpp.versions import version_of
+from calc.estimates.unstated import completed, unstated, widened, words
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Note, Reason, Resolved, Term
 from calc.shard import chosen_variant
@@ -28,6 +30,10 @@ from onboard.values import Struct, replace
 
 MIB = 2**20
 RUNTIME_LOW, RUNTIME, RUNTIME_HIGH = 300 * MIB, 500 * MIB, 700 * MIB
+
+UNNAMED = (
+    "the config names no architecture: sized as its fields stand, which says nothing of whether llama.cpp loads it"
+)
 
 
 class LlamaCpp(Struct, frozen=True):
@@ -59,7 +65,10 @@ class LlamaCpp(Struct, frozen=True):
             "n_ubatch": settings.n_ubatch, "n_outputs": settings.n_outputs, "n_rs_seq": settings.n_rs_seq,
             "architecture": model.name,
         }  # fmt: skip
-        reasons = refusals(model, settings) + _draft_refusals(model, speculation(profile, full))
+        if not (profile.model_type or profile.architectures or model.name):
+            notes += (Note("architecture", UNNAMED),)
+        reasons = refusals(model, settings, named=bool(profile.model_type or profile.architectures))
+        reasons += _draft_refusals(model, speculation(profile, full))
         return replace(resolved, derived={**resolved.derived, **derived}, notes=notes, reasons=reasons)
 
     def fixed_terms(self, profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
@@ -68,7 +77,7 @@ class LlamaCpp(Struct, frozen=True):
         buffer = held.compute[device]
         terms = [
             _weights_term(profile, resolved, held),
-            Term(name="activation", bytes=buffer.bytes, low_bytes=buffer.low, high_bytes=buffer.high, rule=buffer.rule),
+            *_activation(profile, resolved, buffer, device),
             Term(
                 name="runtime",
                 bytes=RUNTIME,
@@ -112,6 +121,19 @@ class LlamaCpp(Struct, frozen=True):
         return device_list(_held(profile, resolved, _weights(profile, resolved.plan)))
 
 
+def _activation(profile: Profile, resolved: Resolved, buffer: Buffer, device: int) -> tuple[Term, ...]:
+    """The compute buffer; where the model leaves a width out, from the least to the most of published models'."""
+    term = Term(name="activation", bytes=buffer.bytes, low_bytes=buffer.low, high_bytes=buffer.high, rule=buffer.rule)
+    missing = unstated(profile)
+    if not missing:
+        return (term,)
+    low, _, high = (
+        _held(each, resolved, _weights(profile, resolved.plan)).compute[device] for each in completed(profile)
+    )
+    ends = [(replace(term, low_bytes=end.low, high_bytes=end.high),) for end in (low, high)]
+    return widened(ends[0], (term,), ends[1], words(missing))
+
+
 def _sequences(plan: Plan) -> dict[str, int]:
     return {"sequences": plan.max_num_seqs or 1}
 
@@ -138,7 +160,8 @@ def _weights(profile: Profile, plan: Plan) -> WeightVariant:
 
 
 def _measure(profile: Profile, model: LlamaModel, settings: Settings, weights: WeightVariant, draft: bool) -> Footprint:
-    return footprint(profile, model, settings, variant=weights, draft=draft)
+    stated = completed(profile)[1] if unstated(profile) else profile
+    return footprint(stated, model, settings, variant=weights, draft=draft)
 
 
 def _held(profile: Profile, resolved: Resolved, weights: WeightVariant) -> Footprint:

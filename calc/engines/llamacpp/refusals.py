@@ -13,13 +13,15 @@ from calc.engines.llamacpp.types import CACHE_TYPES, cache_type, is_quantised
 from calc.prediction import Reason
 
 
-def refusals(model: LlamaModel, settings: Settings) -> tuple[Reason, ...]:
-    return (*_architecture(model), *_cache_types(model, settings), *_slots(model, settings))
+def refusals(model: LlamaModel, settings: Settings, *, named: bool = True) -> tuple[Reason, ...]:
+    """`named` is false where a config's fragment says nothing of its architecture: then none is refused."""
+    return (*_architecture(model, named), *_cache_types(model, settings), *_slots(model, settings))
 
 
-def _architecture(model: LlamaModel) -> Iterator[Reason]:
+def _architecture(model: LlamaModel, named: bool) -> Iterator[Reason]:
     if not model.name:
-        yield Reason("architecture", "llama.cpp's converter has no class for this architecture")
+        if named:
+            yield Reason("architecture", "llama.cpp's converter has no class for this architecture")
     elif not model.known:
         yield Reason("architecture", f"llama.cpp does not load the architecture {model.name!r}")
     for kind in model.unsupported:

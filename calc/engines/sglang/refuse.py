@@ -122,7 +122,7 @@ def _missing_model(profile: Profile, rules: Rules) -> str:
         return "" if rules.first >= COMPRESSED_SINCE else "it keeps no compressed entries"
     if rules.dsa_indexer == "none" and is_latent(profile) and has_indexer(profile):
         return "it has no sparse attention"
-    if holds(profile, StateCache):
+    if holds(profile, StateCache) and profile.architectures:
         native = knowledge.listed(profile.architectures, knowledge.NATIVE_STATE)
         return "" if native else "its fallback to transformers keeps no recurrent state"
     served = knowledge.listed(profile.architectures, knowledge.CROSS_ATTENTION)
