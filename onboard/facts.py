@@ -114,6 +114,12 @@ class Facts:
             )  # fmt: skip
         return found.value[index]
 
+    def differs_by_layer(self) -> bool:
+        """Whether any field that may be a list a layer is one here."""
+        spelled = (n for n, spec in FIELDS.items() if spec.per_layer or n == "heads_per_layer")
+        listed = (self.used[n].value if n in self.used else self._spelled(FIELDS[n])[1] for n in spelled)
+        return bool(self._overrides()) or any(isinstance(value, (list, tuple)) for value in listed)
+
     def need_layer(self, name: str, index: int) -> Any:
         """As `layer`. Raises FieldMissing where nothing states it."""
         found = self.layer(name, index)

@@ -34,7 +34,8 @@ def lora_width(made: list[Matrix], targets: tuple[str, ...] | None = None) -> Lo
         wanted = name in targets if targets is not None else m.role in TARGETS
         if not m.linear or not wanted:
             continue
-        inside, outside = m.columns * m.copies, m.rows * m.copies
+        copies = m.copies * (len(m.layers) or 1)
+        inside, outside = m.columns * copies, m.rows * copies
         row = name in ROW_PARALLEL
         whole += outside if row else inside
         divided += inside if row else outside

@@ -6,7 +6,9 @@ from onboard.values import Struct
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
-    """`copies` equal matrices of `rows` (outputs) x `columns` (inputs) in one module.
+    """`copies` equal matrices of `rows` (outputs) x `columns` (inputs) in one module, in each of `layers`.
+
+    `layers` is empty for what stands outside the stack, and `elements` are of one layer.
 
     `linear` says that a quantiser may pack it; everything else (norms, biases, convolutions, embeddings) stays at the
     model's dtype, or at four bytes where `wide`. `role` is a `TensorGroup` role.
@@ -17,7 +19,7 @@ class Matrix(Struct, frozen=True, kw_only=True):
     rows: int
     columns: int = 1
     copies: int = 1
-    layer: int = -1
+    layers: tuple[int, ...] = ()
     units: int = 0
     linear: bool = False
     wide: bool = False

@@ -31,13 +31,13 @@ class Scheme(Struct, frozen=True, kw_only=True, dict=True):
     ignored: tuple[str, ...] = ()
     only: str = ""  # a kind: the scheme packs that alone
 
-    def covers(self, matrix: Matrix) -> bool:
+    def covers(self, matrix: Matrix, layer: int = -1) -> bool:
         """Whether the scheme packs this matrix. Biases and norms never come here; `ignored` are name patterns."""
         if self.only:
             return matrix.role.endswith(self.only)
         if matrix.columns == 1 or any(matrix.module.startswith(p) for p in ALWAYS_PLAIN):
             return False
-        return not self.ignores.match(matrix)
+        return not self.ignores.match(matrix, layer)
 
     @cached_property
     def ignores(self) -> IgnoreList:
@@ -61,12 +61,12 @@ class Schemes(Struct, frozen=True, kw_only=True):
     named: tuple[tuple[IgnoreList, Scheme], ...]
     rest: Scheme | None
 
-    def of(self, matrix: Matrix) -> Scheme | None:
-        """The scheme that packs a matrix, or None where it stays at the model's dtype."""
+    def of(self, matrix: Matrix, layer: int = -1) -> Scheme | None:
+        """The scheme that packs a matrix in a layer (-1: outside the stack), or None where it stays plain."""
         for targets, scheme in self.named:
-            if targets.match(matrix):
+            if targets.match(matrix, layer):
                 return scheme
-        return self.rest if self.rest is not None and self.rest.covers(matrix) else None
+        return self.rest if self.rest is not None and self.rest.covers(matrix, layer) else None
 
 
 def scheme_of(quantization: Mapping[str, Any], expert_dtype: str = "") -> Schemes | None:
