@@ -6,11 +6,9 @@ or quantises it. Counts by kind are computed, never stored. Not here: bytes, for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from onboard.errors import BadProfile
 from onboard.values import Struct, fields
 
 
@@ -170,61 +168,3 @@ def plain(number: int | Fraction) -> int | float:
     """An int where the fraction is whole, else a float, for JSON and text only."""
     whole = Fraction(number)
     return whole.numerator if whole.denominator == 1 else float(whole)
-
-
-def spec_to_dict(spec: CacheSpec) -> dict[str, Any]:
-    """The fields that rebuild `spec`, with its class under `type` (what a profile file holds)."""
-    return {"type": type(spec).__name__, **{f.name: getattr(spec, f.name) for f in fields(spec)}}
-
-
-def spec_from_dict(data: Mapping[str, Any], path: str = "layers") -> CacheSpec:
-    """Rebuild a spec. Raises BadProfile, naming the class, field and value, where the mapping is not one."""
-    from onboard.states import STATE_CLASSES
-
-    name = data.get("type")
-    cls = {**_CLASSES, **STATE_CLASSES}.get(name if isinstance(name, str) else "")
-    if cls is None:
-        raise BadProfile(
-            f"no layer class is called {name!r}",
-            path=f"{path}.type",
-            value=name,
-            hint="one of " + ", ".join(sorted({**_CLASSES, **STATE_CLASSES})),
-        )
-    known = {f.name: f for f in fields(cls)}
-    given = {k: v for k, v in data.items() if k != "type"}
-    for key, value in given.items():
-        if key not in known:
-            raise BadProfile(
-                f"{name} has no field {key!r}", path=f"{path}.{key}", value=value, hint=f"it has {', '.join(known)}"
-            )
-        wants = str(known[key].type)
-        if value is None and "None" in wants:
-            continue
-        if wants.startswith("int") and (
-            isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**40
-        ):
-            raise BadProfile(f"{name}.{key} must be an integer from 0 to 2^40", path=f"{path}.{key}", value=value)
-        if wants == "bool" and not isinstance(value, bool):
-            raise BadProfile(f"{name}.{key} must be true or false", path=f"{path}.{key}", value=value)
-        if wants == "str" and not isinstance(value, str):
-            raise BadProfile(f"{name}.{key} must be text", path=f"{path}.{key}", value=value)
-    try:
-        return cls(**given)
-    except TypeError as error:
-        raise BadProfile(f"{name}: {error}", path=path, value=dict(data)) from None
-
-
-_CLASSES: dict[str, type[CacheSpec]] = {
-    c.__name__: c
-    for c in (
-        FullAttention,
-        WindowAttention,
-        ChunkedAttention,
-        LatentAttention,
-        WindowLatent,
-        Compressed,
-        Indexer,
-        CrossAttention,
-        SharedWith,
-    )
-}

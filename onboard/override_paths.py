@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from onboard import ranges
 from onboard.errors import BadOverride, Refusal
-from onboard.layers import KINDS, CacheSpec, Layer, spec_from_dict, spec_to_dict
+from onboard.layer_data import spec_from_dict, spec_to_dict
+from onboard.layers import KINDS, CacheSpec, Layer
 from onboard.plain_data import frozen, listed
 from onboard.profile import Profile
 from onboard.profile_yaml import (

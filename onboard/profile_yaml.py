@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from onboard import ranges
 from onboard.errors import BadProfile, Caution, Refusal
-from onboard.layers import Layer, spec_from_dict, spec_to_dict
+from onboard.layer_data import spec_from_dict, spec_to_dict
+from onboard.layers import Layer
 from onboard.plain_data import build, frozen, listed, mapping, packed, sane, sequence, text, unpacked
 from onboard.profile import (
     PROFILE_SCHEMA_VERSION,

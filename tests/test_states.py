@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.layers import spec_from_dict, spec_to_dict
+from onboard.layer_data import spec_from_dict, spec_to_dict
 from onboard.states import STATE_CLASSES, GatedDeltaNet, KimiDelta, Mamba1, Mamba2, ShortConv, StateCache, UnknownState
 from onboard.values import fields
 

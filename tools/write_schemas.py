@@ -15,8 +15,8 @@ from onboard.values import NODEFAULT, fields
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from onboard import layers, states  # noqa: E402
 from onboard.errors import Caution  # noqa: E402
+from onboard.layer_data import CACHE_CLASSES  # noqa: E402
 from onboard.profile import Deployment, DrafterRef, SourceRef, TensorGroup, WeightVariant  # noqa: E402
 from onboard.profile_yaml import ORIGINS  # noqa: E402
 
@@ -59,7 +59,7 @@ def of_type(annotation: str) -> dict[str, Any]:
 
 
 def cache_classes() -> list[type]:
-    return sorted({**layers._CLASSES, **states.STATE_CLASSES}.values(), key=lambda c: c.__name__)
+    return sorted(CACHE_CLASSES.values(), key=lambda c: c.__name__)
 
 
 def profile_schema() -> dict[str, Any]:

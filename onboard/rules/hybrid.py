@@ -5,6 +5,8 @@ from __future__ import annotations
 from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 from onboard.layers import CacheSpec, Heads, SharedWith
+from onboard.rules.attention import ATTENTION_BUILDERS
+from onboard.rules.labels import FULL, SLIDING
 from onboard.rules.nested import single
 from onboard.rules.pattern_words import indices
 from onboard.rules.recurrent import recurrent_caches
@@ -13,19 +15,17 @@ from onboard.states import CompressedConvAttention, FourConvs, PerLayerEmbedding
 
 def hybrid_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """Full attention and a state."""
-    return _beside(facts, index, "full_attention")
+    return _beside(facts, index, FULL)
 
 
 def hybrid_sliding_caches(facts: Facts, index: int) -> tuple[CacheSpec, ...]:
     """Windowed attention and a state."""
-    return _beside(facts, index, "sliding_attention")
+    return _beside(facts, index, SLIDING)
 
 
 def _beside(facts: Facts, index: int, label: str) -> tuple[CacheSpec, ...]:
-    from onboard.rules.geometry import BUILDERS
-
     _zamba_head_dim(facts)
-    attention = BUILDERS[label](facts, index)
+    attention = ATTENTION_BUILDERS[label](facts, index)
     source = _reused(facts, index)
     if source is not None:
         return (SharedWith(source), *_state(facts, index, attention))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onboard.facts import Facts
+from onboard.rules.heads import head_dim
 from onboard.rules.nested import nested_int, single
 from onboard.rules.state_dtypes import ssm_dtype
 from onboard.states import GatedDeltaNet, KimiDelta, LightningAttention, StateCache
@@ -59,6 +60,4 @@ def kda_from_attention(facts: Facts) -> StateCache:
 
 def lightning(facts: Facts) -> StateCache:
     """The attention's heads (vLLM 0.23 `models/minimax_text_01.py`, `bailing_moe_linear.py`)."""
-    from onboard.rules.geometry import head_dim
-
     return LightningAttention(single(facts, "num_attention_heads"), head_dim(facts))
