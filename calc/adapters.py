@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from calc.estimates.unstated import VOCAB
 from calc.prediction import Resolved, Term
 from onboard.errors import UsageError, WeightsUnknown
 from onboard.facts import Facts
 from onboard.profile import Profile
+from onboard.sourced import Sourced
 
 DEFAULT_RANK = 16  # vLLM 0.33 config/lora.py max_lora_rank
 DEFAULT_SLOTS = 1  # max_loras
@@ -34,7 +36,7 @@ def adapters_term(profile: Profile, resolved: Resolved) -> Term | None:
     if not width:
         raise WeightsUnknown(f"{profile.id} has no module that takes an adapter", path="--max-loras", value=slots)
     size, dtype = slots * rank * width * element_bytes(facts), element_bytes(facts)
-    vocab = 2 * (facts.get("vocab_size") or 0) + 2 * (facts.get("hidden_size") or 0)
+    vocab = 2 * (profile.fact("vocab_size") or VOCAB[-1]) + 2 * (facts.get("hidden_size") or 0)
     return Term(
         name="adapters", bytes=size, low_bytes=size, high_bytes=size + slots * rank * vocab * dtype, origin="rule",
         rule=f"{slots} slot(s) x rank {rank} x {width} inputs and outputs on a card x {dtype} B = {size}",
@@ -48,4 +50,5 @@ def facts_of(profile: Profile) -> Facts:
     stated = profile.model_type
     facts = Facts({}, model_type=stated if stated in TRAITS else f"{stated}_text")
     facts.used.update(profile.facts)
+    facts.used.setdefault("vocab_size", Sourced(VOCAB[-1], "rule", "not stated: embeddings take no adapter"))
     return facts
