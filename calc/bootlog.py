@@ -6,12 +6,14 @@ Nothing here knows an engine: each gives its own lines, settings and suspicions 
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from calc.bootlog_lines import LinePattern, LogFacts, Printed, clean, lines_of, printed_of
+from calc.bootlog_lines import ENCODED, LinePattern, LogFacts, Printed, clean, lines_of, printed_of
+from calc.cards import card_of
 from calc.engines import ENGINES
 from calc.plan import Plan
 from calc.predict import predict
@@ -38,6 +40,7 @@ class EngineLog(Protocol):
     marks: tuple[str, ...]  # words of which every log of this engine holds one
     keys: tuple[str, ...]  # a line worth reading holds one of these
     patterns: tuple[LinePattern, ...]
+    starts: re.Pattern[str]  # a line with which a boot begins, before any figure of it
     estimated: frozenset[str]  # quantities that are estimates; the others follow from the pool and the plan alone
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:
@@ -92,6 +95,8 @@ class BootReport(Struct, frozen=True):
     plan: Plan
     engine: str
     failed: bool
+    num_boots: int = 1  # in the file; the last is reported
+    first_line: int = 1
 
     @property
     def agrees(self) -> bool:
@@ -105,6 +110,8 @@ class BootReport(Struct, frozen=True):
             "diagnosis": [{"kind": f.kind, "message": f.message} for f in self.diagnosis],
             "flags": list(self.flags),
             "plan": self.plan.given(),
+            "num_boots": self.num_boots,
+            "first_line": self.first_line,
         }
 
 
@@ -120,19 +127,26 @@ def engine_logs() -> dict[str, EngineLog]:
 def read_log(path: str | Path) -> tuple[EngineLog, LogFacts]:
     """The engine whose lines the log holds, and what it printed. Raises BadLog where no engine knows a line."""
     logs, path = engine_logs(), Path(path)
-    keys = tuple(dict.fromkeys(k.encode() for log in logs.values() for k in log.keys))
+    keys = (*ENCODED, *dict.fromkeys(k.encode() for log in logs.values() for k in log.keys))
     facts = {name: LogFacts() for name in logs}
+    before: dict[str, LogFacts] = {}
     marked = dict.fromkeys(logs, 0)
     number = 0
     for number, line in lines_of(path, keys):
         text = clean(line)
         for name, log in logs.items():
+            if facts[name].printed and log.starts.search(text):  # another boot: only the last one counts
+                before[name] = facts[name]
+                facts[name] = LogFacts(num_boots=before[name].num_boots + 1, first_line=number)
             marked[name] += any(mark in text for mark in log.marks)
             for pattern in log.patterns:
                 found = printed_of(number, text, pattern)
                 if found:
                     facts[name].add(found)
             log.setting(text, facts[name].settings)
+    for name, earlier in before.items():
+        if not facts[name].printed and not logs[name].failures(facts[name]):  # it had only begun
+            facts[name] = earlier
     best = max(
         logs, key=lambda name: (len(facts[name].printed), sum(map(bool, facts[name].settings.values())), marked[name])
     )
@@ -152,10 +166,13 @@ def compare(profile: Profile, given: Plan, log: EngineLog, facts: LogFacts) -> B
     answers = _answers(profile, plan, log, facts)
     lines = tuple(_line(printed, answers, log) for printed in facts.printed)
     findings = list(log.failures(facts))
+    failed = bool(findings)
     if any(line.within_rounding is False for line in lines if not line.estimated):
-        findings += _suspicions(profile, plan, log, facts, lines)
-    findings += _estimates_off(lines)
-    failed = bool(log.failures(facts))
+        suspicions, answers = _suspicions(profile, plan, log, facts, lines)
+        findings += suspicions
+        findings += _estimates_off(tuple(_line(p, answers, log) for p in facts.printed) if answers else lines)
+    else:
+        findings += _estimates_off(lines)
     return BootReport(
         lines=lines,
         diagnosis=tuple(findings),
@@ -163,6 +180,8 @@ def compare(profile: Profile, given: Plan, log: EngineLog, facts: LogFacts) -> B
         plan=plan,
         engine=log.engine,
         failed=failed,
+        num_boots=facts.num_boots,
+        first_line=facts.first_line,
     )
 
 
@@ -184,26 +203,49 @@ def _line(printed: Printed, answers: list[Prediction], log: EngineLog) -> LineRe
 
 def _suspicions(
     profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts, lines: tuple[LineReport, ...]
-) -> list[Finding]:
-    """The assumptions under which every cache figure agrees; where none does, the size of the difference."""
+) -> tuple[list[Finding], list[Prediction]]:
+    """The assumptions under which every cache figure agrees, those alone that contradict least else of the log, and
+    the predictions under the first; where none agrees, the size of the difference.
+    """
     compared = [x.printed for x in lines if not x.estimated and x.within_rounding is not None]
-    found = []
+    agreeing: list[tuple[int, Finding, list[Prediction]]] = []
     for finding, other, changed in log.suspects(profile, plan):
         try:
             answers = _answers(other, changed, log, facts)
         except Refusal:
             continue
         if all(_line(p, answers, log).within_rounding is not False for p in compared):
-            found.append(finding)
-    if found:
-        return found
+            loaded = (_line(p, answers, log) for p in facts.all("weights"))
+            against = any(line.within_rounding is False for line in loaded) + _against(changed, plan, facts.settings)
+            agreeing.append((against, finding, answers))
+    if agreeing:
+        least = min(against for against, _, _ in agreeing)
+        best = [(finding, answers) for against, finding, answers in agreeing if against == least]
+        kinds: dict[str, Finding] = {}
+        for finding, _ in best:
+            kinds.setdefault(finding.kind, finding)
+        if len(kinds) > 1:  # a mistake of counting is the last thing to suspect of an engine
+            kinds.pop("layer-set", None)
+        return list(kinds.values()), next(answers for finding, answers in best if finding.kind in kinds)
     ratios = [
         f"line {line.printed.line} {line.printed.quantity}: printed is "
         f"{line.printed.value / line.predicted:.4g} times the prediction"
         for line in lines
         if line.within_rounding is False and line.predicted and not line.estimated
     ]
-    return [Finding("unexplained", "; ".join(ratios[:4]) or "no single assumption explains the difference")]
+    return [Finding("unexplained", "; ".join(ratios[:4]) or "no single assumption explains the difference")], []
+
+
+#: A process count that did not take effect is what a difference often means, whatever the log states.
+_DOUBTED = frozenset({"tensor_parallel_size"})
+
+
+def _against(changed: Plan, plan: Plan, settings: dict[str, Any]) -> int:
+    """How many knobs an assumption changes that the log itself states."""
+    stated = {k for k, v in settings.items() if v != "auto" and k not in _DOUBTED}
+    if "version" in stated:
+        stated.add("engine")
+    return sum(name in stated and getattr(changed, name) != getattr(plan, name) for name in Plan.__struct_fields__)
 
 
 def _estimates_off(lines: tuple[LineReport, ...]) -> list[Finding]:
@@ -231,9 +273,20 @@ def _remedies(profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts) -> 
             found.append(flag)
             continue
         try:
-            pools = log.pools(profile, replace(plan, **change), facts)
-            if predict(profile, pools[0]).verdict != "FAIL":
+            pool = log.pools(profile, replace(plan, **change), facts)[0]
+            if predict(profile, _resized(pool, plan)).verdict != "FAIL":
                 found.append(flag)
         except Refusal:
             continue
     return tuple(dict.fromkeys(found))
+
+
+def _resized(pool: Plan, before: Plan) -> Plan:
+    """A printed pool was sized by the old share of the card: what another share adds or takes moves it."""
+    now, old = pool.gpu_memory_utilization, before.gpu_memory_utilization
+    if pool.kv_cache_memory_bytes is None or now is None or now == old:
+        return pool
+    if old is None:
+        return replace(pool, kv_cache_memory_bytes=None)
+    moved = round((now - old) * card_of(pool.card, pool.vram_gib).usable_bytes)
+    return replace(pool, kv_cache_memory_bytes=max(0, pool.kv_cache_memory_bytes + moved))

@@ -59,7 +59,9 @@ def _anchor(profile: Profile, report: BootReport, facts: LogFacts, printed: dict
     skipped = ("engine", "card", "vram_gib", "weights_gb", "kv_cache_memory_bytes")
     flags = {k: v for k, v in plan.given().items() if k not in skipped}
     flags.setdefault("tensor_parallel_size", plan.tensor_parallel_size)
-    digest = hashlib.sha256(repr((name, sorted(printed.items()), sorted(flags.items()))).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(
+        repr((profile.id, plan.engine, sorted(printed.items()), sorted(flags.items()))).encode()
+    ).hexdigest()[:12]
     version = plan.engine.partition("@")[2]
     numeric = ".".join(part for part in version.split(".") if part.isdigit())
     anchor: dict[str, Any] = {

@@ -6,6 +6,7 @@ logs at all. One pass over the bytes: a line that holds no engine's key words co
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -111,13 +112,34 @@ def _search(stream: BinaryIO, keys: Sequence[bytes]) -> Iterator[tuple[int, byte
 
 
 def clean(line: bytes) -> str:
-    """Text without colours and carriage returns; a progress bar's last state is what counts."""
-    return _ANSI.sub("", line.decode("utf-8", "replace")).rstrip("\r").rsplit("\r", 1)[-1]
+    """Text without colours and carriage returns; a progress bar's last state is what counts. A line of JSON, as
+    docker's and journald's files keep them, is its message.
+    """
+    text = line.decode("utf-8", "replace")
+    if text.lstrip("\ufeff").startswith("{"):
+        text = _message(text)
+    return _ANSI.sub("", text).rstrip("\r\n").rsplit("\r", 1)[-1]
+
+
+ENCODED = (b'"MESSAGE":[', b'"MESSAGE": [')  # no word can be searched for in such a line before it is read
+_MESSAGES = ("log", "MESSAGE", "message", "msg")  # docker json-file, journald -o json, and common shippers
+
+
+def _message(text: str) -> str:
+    """The message of a JSON line, the line itself where it is none. journald keeps odd bytes as a list of numbers."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    found = next((record[name] for name in _MESSAGES if name in record), None) if isinstance(record, dict) else None
+    if isinstance(found, list) and all(isinstance(b, int) and 0 <= b < 256 for b in found):
+        return bytes(found).decode("utf-8", "replace")
+    return found if isinstance(found, str) else text
 
 
 def rank_of(text: str) -> int | None:
     """The rank that a line's prefix names, `(VllmWorker TP1)`, `(Worker_TP1 pid=7)`, `[rank1]`."""
-    found = _RANK.search(text[:120])
+    found = _RANK.search(text[:200])
     return int(found.group(1)) if found else None
 
 
@@ -175,11 +197,15 @@ def printed_of(number: int, text: str, pattern: LinePattern) -> list[Printed]:
 
 
 class LogFacts(Struct):
-    """What a scan keeps: figures, and an engine's own settings lines by name (the last one wins)."""
+    """What a scan keeps of one boot: figures, and an engine's own settings lines by name (the last one wins).
+    `num_boots` counts the file's boots up to this one, which starts at `first_line`.
+    """
 
     printed: list[Printed] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     num_lines: int = 0
+    num_boots: int = 1
+    first_line: int = 1
 
     def all(self, quantity: str) -> list[Printed]:
         return [p for p in self.printed if p.quantity == quantity]

@@ -18,6 +18,8 @@ _SIZES = frozenset(
 def print_report(report: BootReport) -> None:
     """One line a figure, then what a difference points at, then the flags that would help."""
     click.echo(f"engine {report.engine}, {len(report.lines)} figures")
+    if report.num_boots > 1:
+        click.echo(f"{report.num_boots} boots in this file: the last, from line {report.first_line:,}")
     click.echo(f"{'line':>7}  {'quantity':<26}{'printed':>18}{'predicted':>18}  ")
     for line in report.lines:
         rank = "" if line.printed.rank is None else f"  rank {line.printed.rank}"

@@ -86,8 +86,10 @@ class LlamaCppLog:
         "llama_kv_cache", "llama_memory_recurrent", "compute buffer size", "model buffer size", "llama_context",
         "llama_new_context", "llama_init", "offloaded", "using device", "llama_params_fit", "common_params_fit",
         "allocating", "unable to allocate", "cudaMalloc", "unknown model architecture", "failed to load model", "n_ctx",
+        "build: ", "build_info: ",
     )  # fmt: skip
     patterns = PATTERNS
+    starts = re.compile(r"\bbuild: \d+ \(|\bbuild_info: b?\d+")
     estimated = frozenset({"compute", "compute_host", "weights", "weights_host", "fit_used"})
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:

@@ -67,6 +67,7 @@ class SglangLog:
         "sliding window memory pool", "apture cuda graph end", "sglang", *(words for words, _, _ in FAILURES),
     )  # fmt: skip
     patterns = LINES
+    starts = re.compile(r"\bserver_args=ServerArgs\(")
     estimated = frozenset({"weights"})
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:

@@ -45,9 +45,14 @@ PATTERNS: tuple[LinePattern, ...] = (
         rf"max seq len \((?P<needed_len>{N})\), \((?P<kv_needed>{N})\s*GiB.{{0,80}}?memory \((?P<kv_left>{N})\s*GiB",
         needed_len="count", kv_needed="GiB", kv_left="GiB",
     ),
+    _line(
+        rf"max seq len \((?P<needed_len>{N})\) is larger than the maximum number of tokens that can be stored in KV "
+        rf"cache \((?P<kv_tokens>{N})\)",
+        needed_len="count", kv_tokens="count",
+    ),
     _line(rf"estimated maximum model length is (?P<max_model_len_that_fits>{N})", max_model_len_that_fits="count"),
     _line(
-        rf"CUDA out of memory\. Tried to allocate (?P<oom>{N})\s*(?P<oom_unit>[KMG]iB|bytes)", oom="B",
+        rf"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<oom>{N})\s*(?P<oom_unit>[KMG]iB|bytes)", oom="B",
     ),
     _line(
         rf"total capacity of (?P<card_total>{N})\s*GiB of which (?P<oom_free>{N})\s*(?P<oom_free_unit>[KMG]iB)",
@@ -119,8 +124,11 @@ class VllmLog:
         "total_gpu_memory", "non_torch_memory", "peak activation", "Free memory on device", "attention block size",
         "mamba page size", "padding layers", "Mamba cache", "cache blocks", "LLM engine", "non-default args",
         "server version", "max_num_batched_tokens", "max model len", "synchronous scheduling", "vllm serve",
+        "memory profiling", "derived max_model_len", "attention heads", "available GPUs", "World size",
     )  # fmt: skip
     patterns = PATTERNS
+    # Further engines of a data-parallel group (EngineCore_DP1 ...) begin no boot of their own.
+    starts = re.compile(r"vLLM API server version|^(?!.*EngineCore_DP[1-9]).*LLM engine \(v")
     estimated = frozenset({"weights", "kv_available", "activation", "runtime", "cuda_graphs", "cuda_graphs_taken"})
 
     def setting(self, text: str, settings: dict[str, Any]) -> None:

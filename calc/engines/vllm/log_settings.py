@@ -40,6 +40,17 @@ FIELDS: dict[str, tuple[str, str]] = {
     "max_loras": ("max_loras", "int"),
     "max_lora_rank": ("max_lora_rank", "int"),
 }
+#: Words of a refusal that states no figure -> its kind; `suspects.MEANINGS` has what each means.
+REFUSALS: tuple[tuple[str, str], ...] = (
+    ("No available memory for the cache", "no-cache-memory"),  # v1/core/kv_cache_utils.py, 0.8 on
+    ("Error in memory profiling", "memory-profiling"),  # v1/worker/gpu_worker.py
+    ("is greater than the derived max_model_len", "max-model-len"),  # config/model.py
+    ("is smaller than max_model_len", "batched-tokens"),  # config/scheduler.py
+    ("must be divisible by tensor parallel size", "tp"),  # config/model.py
+    ("is larger than the number of available GPUs", "tp"),  # config/parallel.py and the executors
+    ("out of memory occurred when warming up sampler", "sampler-memory"),  # v1/worker/gpu_model_runner.py
+    ("CUDA error: out of memory", "cuda-out-of-memory"),  # torch.AcceleratorError, without a size
+)
 _PAIR = re.compile(r"['\"]?\b([a-z_]{3,40})['\"]?\s*[:=]\s*('[^']{0,200}'|\"[^\"]{0,200}\"|[-\w.]+)")
 _METHOD = re.compile(r"['\"]?\bmethod['\"]?\s*[:=]\s*['\"](\w+)['\"]")
 _VERSION = (
@@ -56,8 +67,9 @@ def read_setting(text: str, settings: dict[str, Any]) -> None:
         found = pattern.search(text)
         if found:
             _version(found.group(1), settings)
-    if "No available memory for the cache" in text:
-        settings["no_memory"] = True
+    for words, kind in REFUSALS:
+        if words in text:
+            settings.setdefault("refused", {})[kind] = True
     if any(mark in text for mark in _LINES):
         _pairs(text, settings)
     elif "Chunked prefill is enabled with" in text or "Using max model len" in text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from calc.bootlog import Finding
 from calc.bootlog_lines import LogFacts
@@ -189,22 +190,37 @@ def _layer_sets(profile: Profile, plan: Plan) -> list[Suspect]:
     return [(Finding("layer-set", message), every, plan)] if every.layers != profile.layers else []
 
 
+#: Refusals that state no figure (`log_settings.REFUSALS`) and what they mean.
+MEANINGS = {
+    "no-cache-memory": "weights and activation left nothing for the cache",
+    "memory-profiling": "memory was freed by another process while the engine measured its own",
+    "max-model-len": "the model's own length is shorter than --max-model-len",
+    "batched-tokens": "--max-num-batched-tokens is below --max-model-len, and prefill is not chunked",
+    "tp": "the number of cards divides no attention heads, or there are fewer cards",
+    "sampler-memory": "the sampler's warm-up did not fit: it grows with --max-num-seqs",
+    "cuda-out-of-memory": "an allocation failed, its size was not printed",
+}
+
+
 def failures(facts: LogFacts) -> tuple[Finding, ...]:
     """What stopped the boot, in the log's own figures."""
     found = []
     needed, left = facts.last("kv_needed"), facts.last("kv_left")
+    longest = facts.last("max_model_len_that_fits") or facts.last("kv_tokens")
     if needed and left:
         message = f"one request needs {needed.value / GIB:.2f} GiB of cache and {left.value / GIB:.2f} GiB were left"
-        longest = facts.last("max_model_len_that_fits")
         found.append(Finding("kv-does-not-fit", message + (f"; {longest.value:,} tokens would fit" if longest else "")))
-    if facts.settings.get("no_memory"):
-        found.append(Finding("no-cache-memory", "weights and activation left nothing for the cache"))
+    elif (asked := facts.last("needed_len")) and longest:
+        message = f"one request of {asked.value:,} tokens was asked for and {longest.value:,} tokens fit"
+        found.append(Finding("kv-does-not-fit", message))
     out = facts.last("oom")
     if out:
         when = "after the pool was sized" if facts.last("kv_available") else "before the pool was sized"
         free = facts.last("oom_free")
         rest = f", {free.value / 2**20:.0f} MiB were free" if free else ""
         found.append(Finding("cuda-out-of-memory", f"{out.value / 2**20:.2f} MiB could not be allocated {when}{rest}"))
+    said = [kind for kind in facts.settings.get("refused", {}) if kind != "cuda-out-of-memory" or not out]
+    found += [Finding(kind, MEANINGS[kind]) for kind in said]
     wanted, free_now = facts.last("wanted_at_start"), facts.last("free_at_start")
     if wanted and free_now:
         message = f"{wanted.value / GIB:.2f} GiB were wanted at start and {free_now.value / GIB:.2f} GiB were free"
@@ -220,10 +236,13 @@ def failures(facts: LogFacts) -> tuple[Finding, ...]:
 def remedies(facts: LogFacts) -> tuple[tuple[str, dict[str, object]], ...]:
     """Flags and the plan changes they mean; {} where only a new boot can tell."""
     found: list[tuple[str, dict[str, object]]] = []
-    longest = facts.last("max_model_len_that_fits")
+    refused = facts.settings.get("refused", {})
+    asked = facts.last("needed_len")
+    longest = facts.last("max_model_len_that_fits") or (facts.last("kv_tokens") if asked else None)
     if longest:
         found.append((f"--max-model-len {longest.value}", {"max_model_len": longest.value}))
-    if facts.last("kv_needed") or facts.settings.get("no_memory"):
+    if asked or "no-cache-memory" in refused:
+        found += _higher_share(facts)
         for name in ("fp8", "fp8_e5m2", "int8_per_token_head"):
             found.append((f"--kv-cache-dtype {name}", {"kv_cache_dtype": name}))
         for size in (2048, 1024):
@@ -236,18 +255,43 @@ def remedies(facts: LogFacts) -> tuple[tuple[str, dict[str, object]], ...]:
     block = facts.last("align_block")
     if block:
         found.append((f"--max-num-batched-tokens {block.value}", {"max_num_batched_tokens": block.value}))
-    found += _memory_remedies(facts)
+    found += _memory_remedies(facts, refused)
     return tuple(found)
 
 
-def _memory_remedies(facts: LogFacts) -> list[tuple[str, dict[str, object]]]:
+_SHARE = "gpu_memory_utilization"
+_MOST = 0.97  # above this the CUDA context has no room
+
+
+def _higher_share(facts: LogFacts) -> list[tuple[str, dict[str, object]]]:
+    """The least share of the card, in hundredths, whose extra memory is what one request lacked."""
+    needed, left, now = facts.last("kv_needed"), facts.last("kv_left"), facts.settings.get(_SHARE)
+    total = facts.last("card_total")
+    if not needed or not left or not total or not isinstance(now, float):
+        return []
+    share = ceil((now + (needed.value - left.value) / total.value) * 100) / 100
+    return [(f"--gpu-memory-utilization {share:.2f}", {_SHARE: share})] if share <= _MOST else []
+
+
+def _memory_remedies(facts: LogFacts, refused: dict[str, bool]) -> list[tuple[str, dict[str, object]]]:
+    """What frees memory beside the pool: a lower share of the card, fewer sequences, no graphs."""
     found: list[tuple[str, dict[str, object]]] = []
-    free, total = facts.last("free_at_start"), facts.last("card_total")
+    free, total, out = facts.last("free_at_start"), facts.last("card_total"), facts.last("oom")
     if facts.last("wanted_at_start") and free and total:
         share = int(free.value / total.value * 100) / 100
-        found.append((f"--gpu-memory-utilization {share:g}", {}))
-    if facts.last("oom"):
-        now = facts.settings.get("gpu_memory_utilization")
-        lower = f"{now - 0.05:.2f}" if isinstance(now, float) and now > 0.1 else "0.85"
-        found += [(f"--gpu-memory-utilization {lower}", {}), ("--max-num-seqs 64", {}), ("--enforce-eager", {})]
+        found.append((f"--gpu-memory-utilization {share:g}", {_SHARE: share}))
+    if out or {"cuda-out-of-memory", "sampler-memory"} & set(refused):
+        now, room = facts.settings.get(_SHARE), facts.last("oom_free")
+        if not facts.last("kv_available"):  # the profile run itself did not fit: a lower share changes nothing there
+            return [
+                *found,
+                ("--max-num-seqs 64", {"max_num_seqs": 64}),
+                ("--max-num-batched-tokens 2048", {"max_num_batched_tokens": 2048}),
+            ]
+        lower = 0.05
+        if out and total:  # what was asked and not there, at least
+            lower = max(lower, (out.value - (room.value if room else 0)) / total.value)
+        share = int(((now if isinstance(now, float) else 0.9) - lower) * 100 + 1e-6) / 100
+        found.append((f"--gpu-memory-utilization {share:.2f}", {_SHARE: share}))
+        found += [("--max-num-seqs 64", {"max_num_seqs": 64}), ("--enforce-eager", {"enforce_eager": True})]
     return found
