@@ -12,6 +12,7 @@ from statistics import mean, median
 from typing import Any
 
 from calc.calibration_models import anchored, key_of
+from calc.calibration_record import Calibration, Record
 from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, Fit
 from calc.estimates.intervals import TAIL, at
@@ -24,56 +25,12 @@ from calc.spreads import spread_of
 from onboard.anchor_file import Anchor
 from onboard.errors import Refusal, UnknownModel
 from onboard.profile import Profile
-from onboard.values import Struct, fields, replace
+from onboard.values import fields, replace
 
 QUANTITIES = {"activation": "activation", "runtime": "runtime", "cuda_graphs": "cuda_graphs", "reserve": "kv_available"}
 ON_ONE_CARD = ("dense", "moe", "graphs")  # the classes of text models on one discrete card
 MIN_PEAKS = 4
 DRAFT_METHODS = ("assistant", "dflash", "eagle", "eagle3", "draft_model")
-
-
-class Record(Struct, frozen=True, kw_only=True):
-    """One figure of one anchor, in bytes. `verdict` and `booted` belong to whole boots; `kind` is the class of boot."""
-
-    id: str
-    set: str
-    model: str
-    engine: str
-    quantity: str
-    source: str
-    thread: str
-    predicted_bytes: int
-    low_bytes: int
-    high_bytes: int
-    measured_bytes: int
-    held_out: bool = True
-    verdict: str | None = None
-    booted: bool = True
-    kind: str = ""
-    utilisation_bytes: int = 0  # utilisation x nominal memory: what the specification's check compares with
-
-    @property
-    def residual_bytes(self) -> int:
-        return self.measured_bytes - self.predicted_bytes
-
-    @property
-    def covered(self) -> bool:
-        return self.low_bytes <= self.measured_bytes <= self.high_bytes
-
-    def to_json(self) -> dict[str, Any]:
-        """The contract's mapping, and `class`."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kind", "utilisation_bytes")}
-        return {**found, "residual_bytes": self.residual_bytes, "class": self.kind}
-
-
-class Calibration(Struct, frozen=True):
-    """Everything `calc calibration` shows. `skipped` are anchors that no rule can speak about, with the reason."""
-
-    records: tuple[Record, ...]
-    skipped: tuple[tuple[str, str], ...]
-
-    def of(self, quantity: str, set_name: str = "boots") -> tuple[Record, ...]:
-        return tuple(r for r in self.records if r.quantity == quantity and r.set == set_name)
 
 
 def calibrate(anchors: Sequence[Anchor], profile_of: Callable[[str], Profile]) -> Calibration:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from calc.calibration import Calibration, Record, summary, within
+from calc.calibration import summary, within
+from calc.calibration_record import Calibration, Record
 from calc.calibration_report import accuracy_table, status_table
 from calc.units import GIB
 from onboard.anchor_file import Anchor

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING
 
+from calc.calibration_record import Record
 from calc.estimates.fit import MIN_ANCHORS
 from onboard.anchor_file import Anchor
-
-if TYPE_CHECKING:
-    from calc.calibration import Record
-
 
 STEP = 2**24  # an error is told to 16 MiB: more digits would change with every block
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from math import ceil
 
-from calc.calibration import Calibration, Record
+from calc.calibration_record import Calibration, Record
 from calc.units import GIB
 
 SIZE, PAD = 460, 56

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from calc.calibration import Calibration, Record, coverage, within
+from calc.calibration import coverage, within
 from calc.calibration_models import key_of, status
+from calc.calibration_record import Calibration, Record
 from calc.report import print_table
 from calc.units import GIB
 from onboard.anchor_file import Anchor

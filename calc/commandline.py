@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from calc.commands.options import PLAN_OPTIONS
+from calc.plan_options import PLAN_OPTIONS
 from onboard.errors import UsageError
 from onboard.yamlio import load_text, read_text
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from calc.prediction import Resolved, Term
-from calc.shard import card_bytes, chosen_variant, served, split_of
+from calc.shard import card_bytes, served, split_of
 from calc.speculation import speculation
+from calc.weights import chosen_variant
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calc.prediction import Resolved, Term
-from onboard.errors import WeightsUnknown
-from onboard.profile import Profile, TensorGroup, WeightVariant
-from onboard.values import Struct, replace
+from calc.prediction import Resolved
+from onboard.profile import TensorGroup
+from onboard.values import Struct
 
 EXPERT_PADDING = 64
 VOCAB_PADDING = 64  # DEFAULT_VOCAB_PADDING_SIZE
@@ -168,73 +167,3 @@ def fullest_stage(groups: tuple[TensorGroup, ...], split: Split, num_layers: int
         for layer in group.layers:
             totals[next((i for i, s in enumerate(stages) if layer in s), -1)] += size
     return max(totals)
-
-
-def chosen_variant(profile: Profile, name: str | None) -> WeightVariant:
-    """The variant the plan names, else the profile's default, else its only one. Raises WeightsUnknown."""
-    wanted = name or profile.default_weights
-    for variant in profile.weights:
-        if wanted is None or variant.name == wanted:
-            return variant
-    missing = (
-        f"{profile.id} has no weights called {wanted!r}" if wanted else f"the weights of {profile.id} are not known"
-    )
-    hint = "give --weights-gb X (10^9 bytes, the checkpoint's size)"
-    hint += "".join(f", or --weights {w.name}" for w in profile.weights)
-    raise WeightsUnknown(missing, path="--weights", value=wanted, hint=hint)
-
-
-def weights_term(profile: Profile, resolved: Resolved) -> Term:
-    """Bytes of weights on the fullest card. Raises WeightsUnknown where nothing gives them."""
-    plan, split = resolved.plan, split_of(resolved)
-    if plan.weights_gb is not None:
-        total = round(plan.weights_gb * 10**9)
-        return _even("option", total, split, f"--weights-gb {plan.weights_gb:g}")
-    variant = chosen_variant(profile, plan.weights)
-    return variant_term(profile, variant, split, language_model_only=plan.language_model_only)
-
-
-def variant_term(profile: Profile, variant: WeightVariant, split: Split, *, language_model_only: bool = False) -> Term:
-    """The weights term of one variant under one split."""
-    if not variant.groups:
-        from calc.totals import total_term
-
-        return total_term(
-            profile, variant.num_bytes, split, origin=variant.origin, where=f"{variant.name}: {variant.where}",
-            error_ppm=variant.error_ppm, text_only=language_model_only,
-        )  # fmt: skip
-    groups = tuple(g for g in variant.groups if served(g, language_model_only=language_model_only))
-    if variant.quantization == "mxfp4":
-        width = profile.fact("moe_intermediate_size") or profile.fact("intermediate_size")
-        split = replace(split, expert_width=width if isinstance(width, int) else 0)
-    size = fullest_stage(groups, split, len(profile.layers))
-    margin = size * variant.error_ppm // 10**6
-    return Term(
-        name="weights", bytes=size, low_bytes=size - margin, high_bytes=size + margin, origin=variant.origin,
-        rule=explain(groups, split, profile) + f" ({variant.name}, from {variant.where})",
-    )  # fmt: skip
-
-
-def _even(origin: str, total: int, split: Split, where: str) -> Term:
-    """A total whose parts are not known, divided by the cards: what is replicated is not counted twice."""
-    shares = split.tp * split.pp
-    size = _ceil(total, shares)
-    return Term(
-        name="weights", bytes=size, low_bytes=size, high_bytes=size if shares == 1 else size + size // 20,
-        rule=f"{total} B / {shares} card(s) = {size} ({where})", origin=origin,
-    )  # fmt: skip
-
-
-def explain(groups: tuple[TensorGroup, ...], split: Split, profile: Profile) -> str:
-    """The sum by rule, so that it can be redone by hand: for each rule the stored bytes and what one card holds."""
-    stored: dict[str, int] = {}
-    held: dict[str, int] = {}
-    for group in groups:
-        word = WORDS[RULES[group.kind]]
-        if word == "experts":
-            whole = f"whole experts over EP {split.ep}, the fullest card"
-            word = whole if split.ep > 1 else "experts, each divided by TP"
-        stored[word] = stored.get(word, 0) + group.num_bytes * group.copies
-        held[word] = held.get(word, 0) + card_bytes(group, split) * group.copies
-    parts = [f"{word}: {stored[word]} -> {held[word]}" for word in stored if held[word]]
-    return f"{split.text}; " + "; ".join(parts) + ("; of that the fullest stage" if split.pp > 1 else "")

@@ -12,10 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from calc.anchors import setup_from
-from calc.calibration import Calibration, Record, calibrate, refit, selected, summary
+from calc.calibration import calibrate, refit, selected, summary
 from calc.calibration_docs import page
 from calc.calibration_models import key_of
 from calc.calibration_plot import draw
+from calc.calibration_record import Calibration, Record
 from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, fit_text, fit_to_json, load_fit
 from calc.estimates.intervals import band

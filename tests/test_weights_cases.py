@@ -12,7 +12,8 @@ from calc.adapters import adapters_term
 from calc.cards import Card
 from calc.plan import Plan
 from calc.prediction import Resolved, Term
-from calc.shard import Split, fullest_stage, weights_term
+from calc.shard import Split, fullest_stage
+from calc.weights import weights_term
 from onboard.errors import MissingShard
 from onboard.profile import TensorGroup
 from onboard.weights.choose import Choice, choose

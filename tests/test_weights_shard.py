@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc.plan import Plan
-from calc.shard import RULES, Split, card_bytes, fullest_stage, served, stage_layers, weights_term
+from calc.shard import RULES, Split, card_bytes, fullest_stage, served, stage_layers
 from calc.totals import total_term
+from calc.weights import weights_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup
 from onboard.yamlio import load_text

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from calc.shard import Split, variant_term
+from calc.shard import Split
+from calc.weights import variant_term
 from onboard.derive import derive
 from onboard.profile import Profile, SourceRef, WeightVariant
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calc.commands.options import plan_options
+from calc.plan_options import plan_options
 
 
 @click.command("bootlog")

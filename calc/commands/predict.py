@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calc.commands.options import plan_options
+from calc.plan_options import plan_options
 
 if TYPE_CHECKING:
     from calc.breakdown import Bucket

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calc.commands.options import plan_of
 from calc.plan import Plan
+from calc.plan_options import plan_of
 from calc.speculation import BUILT_IN
 from onboard.errors import UsageError
 from onboard.open import load_profile

@@ -21,8 +21,8 @@ from calc.engines.llamacpp.versions import version_of
 from calc.estimates.unstated import completed, unstated, widened, words
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Note, Reason, Resolved, Term
-from calc.shard import chosen_variant
 from calc.speculation import Speculation, speculation
+from calc.weights import chosen_variant
 from onboard.errors import FieldMissing, WeightsUnknown
 from onboard.gguf.converter import context_length
 from onboard.profile import Profile, WeightVariant

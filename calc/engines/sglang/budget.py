@@ -10,8 +10,8 @@ from __future__ import annotations
 from calc.engines.sglang.settings import Settings
 from calc.estimates import overhead_terms
 from calc.prediction import Resolved, Term
-from calc.shard import weights_term
 from calc.speculation import speculation
+from calc.weights import weights_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile
 

@@ -10,7 +10,7 @@ from calc.cards import Card
 from calc.engines.vllm import defaults
 from calc.engines.vllm.backends import backend_of
 from calc.engines.vllm.explain import explain_parts, pool_groups
-from calc.engines.vllm.grouping import LayoutError
+from calc.engines.vllm.groups import LayoutError
 from calc.engines.vllm.layout import Layout, Request, build_layout
 from calc.engines.vllm.pool import Sizes, capacity, demand_blocks, request_parts
 from calc.engines.vllm.refusals import before_loading, memory_refusals, state_refusals

@@ -8,39 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calc.engines.vllm.groups import Group, LayoutError, Member
+from calc.engines.vllm.packed import packed_groups
 from calc.engines.vllm.pages import CHUNK, CROSS, GROW, WINDOW, Page
 from calc.engines.vllm.versions import Rules
-from onboard.values import Struct, replace
-
-Member = tuple[int, Page]  # (pipeline stage, page)
-
-
-class LayoutError(ValueError):
-    """vLLM stops: the pages cannot be made equal."""
-
-
-class Group(Struct, frozen=True):
-    """Layers that share block tables. `mixed` ones have pages of several widths side by side (UniformType)."""
-
-    members: tuple[Member, ...]
-    mixed: bool = False
-
-    @property
-    def page(self) -> Page:
-        return self.members[0][1]
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(p.kind for _, p in self.members))
-
-    @property
-    def page_bytes(self) -> int:
-        """vLLM's page size of the group: the sum where widths are mixed."""
-        return sum(p.page_bytes for _, p in self.members) if self.mixed else self.page.page_bytes
-
-    def stage_bytes(self, stage: int) -> int:
-        """Bytes of one block in the layers of one pipeline stage."""
-        return sum(p.page_bytes for s, p in self.members if s == stage)
+from onboard.values import replace
 
 
 def group_layers(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
@@ -53,8 +25,6 @@ def group_layers(members: Sequence[Member], rules: Rules) -> tuple[Group, ...]:
     if len({p.uniform_key for p in pages}) == 1 and not any(p.demand == CROSS for p in pages):
         return (Group(tuple(members), mixed=True),)
     if any(p.tokens_per_row > 1 for p in pages):
-        from calc.engines.vllm.packed import packed_groups
-
         return packed_groups(members, rules)
     return _equal_groups(_unified(members, rules), rules)
 

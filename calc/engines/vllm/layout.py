@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from calc.engines.vllm.backends import KDA_CHECKPOINTS, Backend, gdn_checkpoints, hybrid_kernel_block
-from calc.engines.vllm.grouping import Group, Member, group_layers, promoted
+from calc.engines.vllm.grouping import group_layers, promoted
+from calc.engines.vllm.groups import Group, Member
 from calc.engines.vllm.hybrid import GDN_CHECKPOINT, Raised, raise_block, skip_layer_block
 from calc.engines.vllm.kv_dtype import KvDtype
 from calc.engines.vllm.packed import slot_block_bytes, tuple_block_bytes

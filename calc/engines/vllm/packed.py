@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calc.engines.vllm.grouping import Group, LayoutError, Member
+from calc.engines.vllm.groups import Group, LayoutError, Member
 from calc.engines.vllm.pages import GROW
 from calc.engines.vllm.versions import Rules
 

@@ -10,7 +10,7 @@ from calc.engines.vllm.shape import remembered
 from calc.estimates import overhead_terms
 from calc.plan import Plan
 from calc.prediction import Resolved, Term
-from calc.shard import weights_term
+from calc.weights import weights_term
 from onboard.profile import Profile
 from onboard.values import fields
 
