@@ -41,7 +41,8 @@ def derive(
     """
     if not isinstance(config, Mapping):
         raise NotAMapping("the top of the config is not a mapping", value=type(config).__name__)
-    if side and not config.get("quantization_config"):
+    beside = bool(side) and not config.get("quantization_config")
+    if beside:
         config = {**config, "quantization_config": side}
     try:
         text = text_config(config)
@@ -55,7 +56,7 @@ def derive(
             facts.find("mamba_chunk_size")  # vLLM's state checkpoints lie on its multiples
         record_max_model_len(facts)
         note_idle_windows(facts, derived.layers)
-        record_quantization(facts)
+        record_quantization(facts, beside=beside)
         record_serving_facts(facts)
         record_weight_facts(facts)
         weights = weights or weights_by_rule(facts, derived.layers, derived.mtp_layers)

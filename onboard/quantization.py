@@ -7,34 +7,44 @@ from typing import Any
 
 from onboard.facts import Facts
 
+SIDE_FILE = "hf_quant_config.json"
+
 # Words for a KV format -> the engine's (vLLM 0.33 utils/torch_utils.py, MODELOPT_TO_VLLM_KV_CACHE_DTYPE_MAP).
 _KV_WORDS = {"fp8": "fp8", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "nvfp4": "nvfp4"}
 
 
-def record_quantization(facts: Facts) -> None:
+def record_quantization(facts: Facts, *, beside: bool = False) -> None:
     """Note `quantization` and `kv_cache_scheme`. A block with `quantization` inside is ModelOpt's hf_quant_config.json.
+
+    `beside` says that the block stood in that file, so that its facts name it.
 
     A KV scheme counts as vLLM 0.33 counts it: 8-bit static floats are fp8, 4-bit floats nvfp4; others are left out.
     """
-    block, where = facts.get("quantization_config"), facts.path("quantization_config")
+    block = facts.get("quantization_config")
+    where = f"{SIDE_FILE}: " if beside else facts.path("quantization_config") + "."
     if not isinstance(block, Mapping):
         return
     inner = block.get("quantization") if isinstance(block.get("quantization"), Mapping) else block
     assert isinstance(inner, Mapping)
+    inside = where if inner is block else f"{where}quantization."
     method = _method(block, inner)
     if method:
-        facts.record("quantization", method, where, "config")
+        facts.record("quantization", method, where.rstrip(": ."), "config")
     if not block.get("quant_method") and inner is block:
         return  # vLLM picks no method for such a block, and so no KV format
-    for holder in (inner, block):
+    for holder, at in ((inner, inside), (block, where)):
         for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
             scheme = _scheme(holder.get(key))
             if scheme:
-                facts.record("kv_cache_scheme", scheme, f"{where}.{key}", "config")
+                facts.record("kv_cache_scheme", scheme, f"{at}{key}", "config")
                 return
 
 
 def _method(block: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
+    """The method. ModelOpt's own file names its producer (vLLM transformers_utils/model_arch_config_convertor.py)."""
+    producer = block.get("producer")
+    if inner is not block and isinstance(producer, Mapping) and producer.get("name") == "modelopt":
+        return "modelopt_fp4" if str(inner.get("quant_algo")).upper() == "NVFP4" else "modelopt"
     for holder, key in ((block, "quant_method"), (inner, "quant_algo"), (block, "quant_algo")):
         value = holder.get(key)
         if isinstance(value, str) and value:

@@ -13,6 +13,7 @@ from onboard import rawjson
 from onboard.errors import Caution, ConfigMissing, MissingShard, WeightsUnknown
 from onboard.profile import Profile, SourceRef
 from onboard.progress import WATCHER
+from onboard.quantization import SIDE_FILE
 from onboard.sourced import Sourced
 from onboard.sources.files import RepoFiles
 from onboard.unknowns import unknowns
@@ -42,9 +43,10 @@ def read_files(files: RepoFiles, *, gguf: str | None = None, model_id: str | Non
     config, ref = _config(files)
     from onboard.derive import derive
 
-    profile = derive(config, model_id=model_id or proposed_id(files.name), source=ref)
+    side = None if config.get("quantization_config") else _side(files)
+    profile = derive(config, model_id=model_id or proposed_id(files.name), source=ref, side=side)
     profile = _with_tokenizer(profile, files)
-    profile = _with_weights(profile, files, config)
+    profile = _with_weights(profile, files, config.get("quantization_config") or side)
     return replace(profile, unknowns=unknowns(profile))
 
 
@@ -63,11 +65,6 @@ def _config(files: RepoFiles) -> tuple[dict[str, Any], SourceRef]:
         from onboard.params_json import to_config
 
         config = to_config(config)
-    if not config.get("quantization_config") and files.has("hf_quant_config.json"):
-        # ModelOpt up to 0.29 kept it apart; vLLM 0.33 transformers_utils/config.py reads it there too
-        config["quantization_config"] = rawjson.load_mapping(
-            files.read_bytes("hf_quant_config.json"), "hf_quant_config.json"
-        )
     ref = SourceRef(
         kind=files.kind,
         name=files.name,
@@ -77,6 +74,13 @@ def _config(files: RepoFiles) -> tuple[dict[str, Any], SourceRef]:
         location=files.location,
     )
     return config, ref
+
+
+def _side(files: RepoFiles) -> dict[str, Any] | None:
+    """ModelOpt up to 0.29 kept its quantization block in a file of its own; vLLM 0.33 and SGLang read it there too."""
+    if not files.has(SIDE_FILE):
+        return None
+    return rawjson.load_mapping(files.read_bytes(SIDE_FILE), SIDE_FILE)
 
 
 def _config_name(files: RepoFiles) -> str:
@@ -110,11 +114,10 @@ def _with_tokenizer(profile: Profile, files: RepoFiles) -> Profile:
     return replace(profile, facts=facts)
 
 
-def _with_weights(profile: Profile, files: RepoFiles, config: Mapping[str, Any]) -> Profile:
+def _with_weights(profile: Profile, files: RepoFiles, quantization: Any) -> Profile:
     """Headers, index or listing where files hold weights, else what the derivation computed by rule, else none."""
     from onboard.weights.variants import weight_variants
 
-    quantization = config.get("quantization_config")
     hub = files.kind == "hub"
     try:
         variants, choice = weight_variants(

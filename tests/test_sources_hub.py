@@ -188,6 +188,39 @@ def test_params_json_alone_is_read_in_its_own_dialect(hub: HubServer, tmp_path: 
     assert shown["max_model_len"] == 131072
 
 
+def test_a_quantization_block_in_a_file_of_its_own_decides_the_cache(hub: HubServer, tmp_path: Path) -> None:
+    """ModelOpt's hf_quant_config.json: read on the Hub and in a folder, and left alone where the config has a block."""
+    side = json.dumps(
+        {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    )
+    files = {"config.json": config(), "hf_quant_config.json": side.encode()}
+    hub.repo("org/tiny", files)
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    env = hub.env(tmp_path)
+    plan = ("--vram", "24", "--engine", "vllm", "--json")
+    for source in ("org/tiny", str(folder)):
+        assert run("inspect", source, "--json", cwd=tmp_path, env=env).json["facts"]["kv_cache_scheme"] == {
+            "value": "fp8",
+            "origin": "config",
+            "where": "hf_quant_config.json: quantization.kv_cache_quant_algo",
+        }
+        answer = run("predict", source, *plan, cwd=tmp_path, env=env, program="calc").json
+        assert answer["plan"]["kv_cache_dtype"] == "fp8_e4m3", source
+        assert answer["cache"]["growing_bytes_per_token"] == 4 * 2 * 2 * 16
+    assert run("add", "org/tiny", cwd=tmp_path, env=env).code == 0
+    assert "hf_quant_config.json: quantization.kv_cache_quant_algo" in (tmp_path / "profiles" / "tiny.yaml").read_text()
+    stated = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+    (folder / "config.json").write_bytes(config(quantization_config=stated))
+    (folder / "hf_quant_config.json").write_text("{")
+    answer = run("predict", str(folder), *plan, cwd=tmp_path, env=env, program="calc").json
+    assert answer["cache"]["growing_bytes_per_token"] == 4 * 2 * 2 * 16 * 2, (
+        "the config's own block counts, and says nothing"
+    )
+
+
 def test_nothing_of_the_repository_is_run(hub: HubServer, tmp_path: Path) -> None:
     """tinker-cookbook PR 586: a config class of the repository's own is a caution, never code to run."""
     own = {

@@ -25,7 +25,8 @@ def entries(file: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def profile_of(config: str) -> Profile:
-    return inspect(str(SHARED / "corpus" / config))
+    """The runs were given config.json alone: a quantization file beside it was not there for the engine to read."""
+    return inspect(str(SHARED / "corpus" / config / "config.json"))
 
 
 def answered(file: str) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ POOLING = ("ForSequenceClassification", "ForTokenClassification", "ForRewardMode
 
 
 def _declared(profile: Profile) -> str | None:
-    """The name that `auto` becomes. Only what config.json itself declares counts, under a method that vLLM asks.
+    """The name that `auto` becomes, under a method that vLLM asks.
 
     ModelOpt's fp8 is fp8_e4m3 (torch_utils.py:78), compressed-tensors' is fp8 (attention.py:275).
     """
