@@ -82,6 +82,11 @@ class WeightVariant(Struct, frozen=True, kw_only=True):
     error_ppm: int = 0
 
 
+def text_parameters(variant: WeightVariant) -> int:
+    """Parameters of the language model alone: no tower, no draft head, no stored copy of a tied embedding."""
+    return sum(g.num_elements * g.copies for g in variant.groups if not g.part and g.kind != "tied_copy")
+
+
 class DrafterRef(Struct, frozen=True, kw_only=True):
     """A draft model that goes with this one: `layers` are its own caches, `num_bytes` its weights."""
 

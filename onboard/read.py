@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onboard import rawjson
 from onboard.errors import Caution, ConfigMissing, MissingShard, WeightsUnknown
-from onboard.profile import Profile, SourceRef
+from onboard.profile import Profile, SourceRef, WeightVariant, text_parameters
 from onboard.progress import WATCHER
 from onboard.quantization import SIDE_FILE
 from onboard.sourced import Sourced
@@ -22,6 +22,7 @@ from onboard.values import replace
 if TYPE_CHECKING:
     from onboard.weights.choose import Choice
 
+DISAGREE = 20  # more than a twentieth apart
 LARGEST_CONTEXT = 2**40  # tokenizers write about 1e30 for "no limit"
 
 
@@ -135,9 +136,23 @@ def _with_weights(profile: Profile, files: RepoFiles, quantization: Any) -> Prof
             raise
         told = Caution("weights-not-cached", missing.path, "offline: the cache does not hold the weights' headers")
         return replace(profile, warnings=(*profile.warnings, told))
-    return replace(
-        profile, weights=variants, default_weights=variants[0].name, warnings=(*profile.warnings, *_set_aside(choice))
+    warnings = (*profile.warnings, *_set_aside(choice), *_disagreement(profile, variants[0]))
+    return replace(profile, weights=variants, default_weights=variants[0].name, warnings=warnings)
+
+
+def _disagreement(profile: Profile, read: WeightVariant) -> tuple[Caution, ...]:
+    """Where headers and the rules for a known family count the language model's parameters differently."""
+    ruled = next((v for v in profile.weights if v.origin == "parameters" and v.name == "config"), None)
+    if ruled is None or read.origin != "headers" or "by the rule for a Llama" in ruled.where:
+        return ()
+    counted, expected = text_parameters(read), text_parameters(ruled)
+    if abs(counted - expected) * DISAGREE <= expected:
+        return ()
+    message = (
+        f"the headers hold {counted:,} parameters of the language model, the config's geometry gives {expected:,}; "
+        "the config may belong to another checkpoint, or the packing is not understood"
     )
+    return (Caution("weights-disagree", "weights", message),)
 
 
 def _set_aside(choice: Choice) -> tuple[Caution, ...]:

@@ -10,7 +10,11 @@ from pathlib import Path
 from onboard.errors import ConfigMissing, TooLarge, UnknownModel
 from onboard.sources.files import FileEntry, RepoFiles
 
-MAX_FILES = 20_000
+MAX_FILES = 100_000  # that a model may consist of
+MAX_SCANNED = 2_000_000  # names that are looked at
+_MODEL_FILE = re.compile(
+    r"\.(json|safetensors|bin|gguf|pth?|ckpt|h5|msgpack|onnx(_data)?|npz|nemo|txt|model|py)$", re.I
+)
 MAX_FOLDERS_DEEP = 4
 _SNAPSHOT = re.compile(r"^models--(?P<repo>[^/]+)$")
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
@@ -76,26 +80,31 @@ def _repo_of(root: Path) -> tuple[str, str | None]:
 
 
 def _walk(root: Path) -> list[FileEntry]:
+    """The files that a model can consist of, at most MAX_FILES; what else lies in the folder is not kept."""
     entries: list[FileEntry] = []
-    folders = [(root, 0)]
+    folders, scanned = [(root, 0)], 0
     while folders:
         folder, depth = folders.pop()
         try:
-            found = sorted(os.scandir(folder), key=lambda e: e.name)
+            found = os.scandir(folder)
         except OSError as error:
             if folder == root:
                 raise UnknownModel(f"{root} cannot be read: {error.strerror}", path="SOURCE", value=str(root)) from None
             continue
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False):
-                if depth < MAX_FOLDERS_DEEP and not entry.name.startswith("."):
-                    folders.append((Path(entry.path), depth + 1))
-            elif entry.is_file():
-                entries.append(FileEntry(Path(entry.path).relative_to(root).as_posix(), entry.stat().st_size))
-            if len(entries) > MAX_FILES:
-                raise TooLarge(
-                    f"{root} holds more than {MAX_FILES} files", path="SOURCE", hint="name the model's own folder"
-                )
+        with found:
+            for entry in found:
+                scanned += 1
+                if entry.is_dir(follow_symlinks=False):
+                    if depth < MAX_FOLDERS_DEEP and not entry.name.startswith("."):
+                        folders.append((Path(entry.path), depth + 1))
+                elif _MODEL_FILE.search(entry.name) and entry.is_file():
+                    path = Path(entry.path).relative_to(root).as_posix()
+                    entries.append(FileEntry(path, entry.stat().st_size))
+                if len(entries) > MAX_FILES or scanned > MAX_SCANNED:
+                    raise TooLarge(
+                        f"{root} holds more than {MAX_FILES} files of a model's kinds, or {MAX_SCANNED} in all",
+                        path="SOURCE", hint="name the model's own folder",
+                    )  # fmt: skip
     return entries
 
 
