@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from calc.estimates.unstated import VOCAB
 from calc.prediction import Resolved, Term
 from onboard.errors import UsageError, WeightsUnknown
-from onboard.facts import Facts
 from onboard.profile import Profile
 from onboard.sourced import Sourced
+
+if TYPE_CHECKING:
+    from onboard.facts import Facts
 
 DEFAULT_RANK = 16  # vLLM 0.33 config/lora.py max_lora_rank
 DEFAULT_SLOTS = 1  # max_loras
@@ -45,6 +49,7 @@ def adapters_term(profile: Profile, resolved: Resolved) -> Term | None:
 
 def facts_of(profile: Profile) -> Facts:
     """The facts a profile recorded, behind the getters that rules ask."""
+    from onboard.facts import Facts
     from onboard.weights.traits import TRAITS
 
     stated = profile.model_type

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onboard.catalog_paths import layers_of, user_catalog
 from onboard.errors import UnknownModel, UsageError
-from onboard.overrides import Outcome, merge, read, refuse_conflicts
 from onboard.profile import Profile
-from onboard.unknowns import unknowns
 from onboard.values import replace
 
+if TYPE_CHECKING:
+    from onboard.overrides import Outcome
+
+_CODE = Path(__file__).resolve().parent
 ID = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}$")
 
 
@@ -38,6 +40,9 @@ def find(model_id: str, catalog: str | None = None) -> Path | None:
 
 def load(model_id: str, catalog: str | None = None) -> Loaded:
     """Read and merge. Raises UnknownModel, BadProfile, BadYaml or BadOverride (conflicts are outcomes)."""
+    from onboard.overrides import merge, read
+    from onboard.unknowns import unknowns
+
     path = find(model_id, catalog)
     if path is None:
         raise unknown_id(model_id, catalog)
@@ -55,10 +60,36 @@ def load(model_id: str, catalog: str | None = None) -> Loaded:
 
 
 def effective(model_id: str, catalog: str | None = None) -> Profile:
-    """The profile as it takes effect. Raises BadOverride where overrides contradict each other."""
+    """The profile as it takes effect. Raises BadOverride where overrides contradict each other.
+
+    The merged form is kept under the texts it came from, so that a second start merges nothing.
+    """
+    from onboard.profile_yaml import from_data
+    from onboard.yamlio import kept_as_json
+
+    return from_data(kept_as_json(_texts(model_id, catalog), lambda: _merged(model_id, catalog)), model_id)
+
+
+def _merged(model_id: str, catalog: str | None) -> dict[str, Any]:
+    from onboard.overrides import refuse_conflicts
+    from onboard.profile_yaml import to_data
+
     loaded = load(model_id, catalog)
     refuse_conflicts(loaded.outcomes, f"overrides/{model_id}.yaml")
-    return loaded.effective
+    return to_data(loaded.effective)
+
+
+def _texts(model_id: str, catalog: str | None) -> str:
+    """Every text that a merged profile comes from, the code that merges among them."""
+    from onboard.yamlio import read_text
+
+    path = find(model_id, catalog)
+    if path is None:
+        raise unknown_id(model_id, catalog)
+    overrides = (folder / f"{model_id}.yaml" for folder in layers_of("overrides", catalog))
+    code = (_CODE / name for name in ("overrides.py", "override_paths.py", "profile_yaml.py", "unknowns.py"))
+    stamps = [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in code if f.is_file()]
+    return "\0".join(["merged", *stamps, str(path), read_text(path), *(read_text(f) for f in overrides if f.is_file())])
 
 
 def read_profile(path: Path) -> Profile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -104,6 +103,8 @@ def wants_json(arguments: list[str]) -> bool:
 def complain(error: dict[str, Any], as_json: bool) -> None:
     """Print an error: JSON on standard output, or one paragraph on standard error."""
     if as_json:
+        import json
+
         click.echo(json.dumps({"error": error}))
         return
     value = "" if error["value"] is None else f" (value: {error['value']})"

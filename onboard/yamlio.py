@@ -6,12 +6,14 @@ Parsing is slow in pure Python, so a parsed file may be kept as JSON in the user
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec import DecodeError
+from msgspec.json import decode, encode
 
 from onboard.errors import BadYaml, DuplicateKey, NotWritable, TooLarge
 
@@ -70,17 +72,22 @@ def read_text(path: Path) -> str:
 def load_cached(path: Path) -> Any:
     """As `load`, keeping the parsed form as JSON under the text's hash, so a second start parses no YAML."""
     text = read_text(path)
-    kept = _cache_dir() / f"{_digest(text)}.json"
+    return kept_as_json(text, lambda: load_text(text, path.name))
+
+
+def kept_as_json(key: str, make: Callable[[], Any]) -> Any:
+    """What `make` gives for `key`, kept as JSON under the key's hash; made anew where it cannot be read or kept."""
+    kept = _cache_dir() / f"{_digest(key)}.json"
     try:
-        return json.loads(kept.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return decode(kept.read_bytes())
+    except (OSError, DecodeError):
         pass
-    data = load_text(text, path.name)
+    data = make()
     try:
-        plain = json.dumps(data)
+        plain = encode(data).decode()
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(kept, plain)
-    except (OSError, TypeError, ValueError):
+    except (OSError, TypeError, ValueError, OverflowError):
         pass  # a cache that cannot be written costs time, nothing else
     return data
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,6 +45,8 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
 
         found = buckets(profile, prediction, plan)
     if as_json:
+        import json
+
         answer = prediction.to_json()
         if kv_breakdown:
             answer["kv_breakdown"] = [asdict(b) for b in found]

@@ -6,13 +6,15 @@ the fit is drawn toward them, so a constant that few boots speak about stays whe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from msgspec import DecodeError
+from msgspec.json import decode
 
 from onboard.catalog_paths import shipped, user_catalog
 from onboard.errors import BadAnchor
@@ -59,8 +61,8 @@ def load_fit(path: Path | None = None) -> Fit:
     for place in places:
         if place.is_file():
             try:
-                return fit_from(json.loads(read_text(place)))
-            except (ValueError, TypeError, KeyError, AttributeError):
+                return fit_from(decode(read_text(place)))
+            except (DecodeError, ValueError, TypeError, KeyError, AttributeError):
                 hint = "remove it, or write it again with `calc calibration --fit`"
                 raise BadAnchor(f"{place} is not a fit", path=str(place), hint=hint) from None
     return Fit(constants=PRIORS)
@@ -114,6 +116,8 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
 
 def fit_text(fit: Fit) -> str:
     """The text of `calibration/fit.json`: one line a list, so that a new fit is a readable diff."""
+    import json
+
     data = fit_to_json(fit)
     spreads = data.pop("spreads")
     lines = json.dumps(data, indent=1).removesuffix("\n}")
