@@ -5,6 +5,7 @@ Whole processes, alternating, medians of 15; prints both and their ratio. The ba
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -18,10 +19,20 @@ PREDICT = f"import sys; sys.argv = {LINE!r}.split(); from calc.cli import main; 
 RUNS = 15
 
 
+ENVIRONMENT = {
+    k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"
+}  # an installed tool has its bytecode
+
+
 def seconds(code: str) -> float:
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
     )
     return time.perf_counter() - start
 
