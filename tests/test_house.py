@@ -6,11 +6,11 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import ROOT
+from floor_plan import LAWS, OPTIONS, imports_of, within
 
 from onboard import cli as onboard_cli
 from onboard.yamlio import load
@@ -28,117 +28,39 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path, *, lazy: bool = True) -> Iterator[str]:
-    """Absolute names that a module imports; without `lazy` only those at import time (TYPE_CHECKING left out)."""
-
-    def walk(node: ast.AST) -> Iterator[ast.AST]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                continue
-            if not lazy and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            yield child
-            yield from walk(child)
-
-    for node in walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+SOURCES = {name_of(p): p.read_text(encoding="utf-8") for p in MODULES}
+HOUSE = {name: imports_of(source) for name, source in SOURCES.items()}
 
 
-ALL = {name_of(p): (set(imports(p)), set(imports(p, lazy=False))) for p in MODULES}
+@pytest.mark.parametrize("law", LAWS)
+def test_imports_point_the_way_of_the_floor_plan(law: str) -> None:
+    assert LAWS[law].broken(HOUSE) == set()
 
 
-def importers(target: str) -> set[str]:
-    """Modules that import `target` or anything below it."""
-    return {name for name, (found, _) in ALL.items() if any(i == target or i.startswith(target + ".") for i in found)}
+@pytest.mark.parametrize("law", LAWS)
+def test_a_planted_violation_is_found(law: str) -> None:
+    module, source = LAWS[law].planted
+    planted = {**HOUSE, module: HOUSE.get(module, frozenset()) | imports_of(source)}
+    assert module in {name for pair in LAWS[law].broken(planted) for name in pair}
 
 
-def allowed(found: set[str], *prefixes: str) -> set[str]:
-    return {name for name in found if not any(name == p or name.startswith(p + ".") for p in prefixes)}
-
-
-READS_OPTIONS = ("calc.commandline",)  # reads an engine's command line with the very options of the commands
-
-
-def test_onboard_never_imports_calc() -> None:
-    assert {n for n in importers("calc") if n.startswith("onboard")} == set()
-
-
-def test_nothing_imports_a_command_or_a_cli() -> None:
-    assert allowed(importers("onboard.cli") | importers("onboard.commands"), "onboard.commands") == set()
-    assert allowed(importers("calc.cli") | importers("calc.commands"), "calc.commands", *READS_OPTIONS) == set()
-
-
-@pytest.mark.parametrize("library", ["huggingface_hub", "httpx", "requests", "urllib.request", "socket", "http"])
-def test_only_the_sources_touch_the_network(library: str) -> None:
-    assert allowed(importers(library), "onboard.sources") == set()
-
-
-def test_only_yamlio_touches_yaml() -> None:
-    assert importers("ruamel") | importers("yaml") == {"onboard.yamlio"}
-
-
-def test_only_one_place_reads_transformers_and_nothing_knows_torch() -> None:
-    readers = importers("transformers")
-    assert len(readers) <= 1 and all(r.startswith("onboard.class_") for r in readers), readers
-    assert importers("torch") == set()
-
-
-def test_only_tables_import_rich() -> None:
-    assert allowed(importers("rich"), "onboard.text_table", "calc.report", "onboard.progress", "calc.plot") == set()
-
-
-def test_what_is_architecture_knows_no_reader_and_no_text() -> None:
-    """layers, states, profile and the rules see no file, no YAML, no network and no command line."""
-    low = ("onboard.layers", "onboard.states", "onboard.profile", "onboard.facts", "onboard.fields", "onboard.rules")
-    high = (
-        "onboard.sources",
-        "onboard.yamlio",
-        "onboard.catalog",
-        "onboard.onboarding",
-        "onboard.report",
-        "onboard.console",
-        "onboard.read",
-        "click",
-    )
-    wrong = {
-        (m, h) for m in ALL for h in high if any(m == p or m.startswith(p + ".") for p in low) and m in importers(h)
-    }
-    assert wrong == set()
-
-
-def test_only_commands_reports_and_the_console_print() -> None:
-    """click is the command line's; the engines, the rules and the terms only return values."""
-    may = (
-        *READS_OPTIONS,
-        "onboard.commands",
-        "calc.commands",
-        "onboard.console",
-        "onboard.report",
-        "calc.report",
-        "onboard.text_table",
-        "onboard.progress",
-        "onboard.cli",
-        "calc.cli",
-    )
-    assert {m for m in allowed(importers("click"), *may) if "report" not in m} == set()
-    for path in MODULES:
+def test_no_module_calls_what_prints_asks_or_runs_text() -> None:
+    for name, source in SOURCES.items():
         calls = {
-            n.func.id
-            for n in ast.walk(ast.parse(path.read_text()))
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+            n.func.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         }
-        assert not calls & {"print", "eval", "exec", "compile", "__import__", "input"}, name_of(path)
+        assert not calls & {"print", "eval", "exec", "compile", "__import__", "input"}, name
+
+
+def test_click_only_parses_where_nothing_is_printed() -> None:
+    assert [name for name in OPTIONS if "echo" in SOURCES[name] or "sys.std" in SOURCES[name]] == []
 
 
 HEAVY = ("huggingface_hub", "transformers", "ruamel", "rich", "jsonschema", "hypothesis", "platformdirs")
 
 
 def test_no_module_imports_anything_heavy_when_it_is_imported() -> None:
-    wrong = {(m, i) for m, (_, eager) in ALL.items() for i in eager if i.split(".")[0] in HEAVY}
+    wrong = {(m, i) for m, s in SOURCES.items() for i in imports_of(s, lazy=False) if i.split(".")[0] in HEAVY}
     assert wrong == set()
 
 
@@ -151,7 +73,7 @@ def test_nothing_is_caught_broadly_but_at_the_very_top() -> None:
             )
             if named and not any(isinstance(n, ast.Raise) and n.exc is None for n in ast.walk(node)):
                 broad.add(name_of(path))
-    assert allowed(broad, "onboard.class_defaults", "onboard.class_reading") == set()
+    assert {name for name in broad if not within(name, "onboard.class_defaults")} == set()
 
 
 def test_no_rule_asks_for_a_family_by_name() -> None:
