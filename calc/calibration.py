@@ -13,12 +13,13 @@ from typing import Any
 
 from calc.calibration_models import anchored, key_of
 from calc.calibration_record import Calibration, Record
+from calc.calibration_verdicts import starts, verdict_of, verdicts
 from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, Fit
 from calc.estimates.intervals import TAIL, at
 from calc.estimates.reserve import Estimate
 from calc.estimates.tables import ENCODERS
-from calc.fitting import Boot, boots_of, learn, left_out, residuals
+from calc.fitting import Boot, boots_of, fits_without, learn, left_out, residuals
 from calc.plan import Plan
 from calc.predict import predict
 from calc.spreads import spread_of
@@ -35,8 +36,10 @@ DRAFT_METHODS = ("assistant", "dflash", "eagle", "eagle3", "draft_model")
 
 def calibrate(anchors: Sequence[Anchor], profile_of: Callable[[str], Profile]) -> Calibration:
     """A record for every figure that a rule predicts. `profile_of` gives a model's profile or raises a Refusal."""
-    guesses = left_out(boots_of(anchors))
-    records = list(_parts(list(guesses.values())))
+    boots = boots_of(anchors)
+    fits = fits_without(boots)
+    records = list(_parts(list(left_out(boots, fits).values())))
+    records += starts(anchors, [r.id for r in records if r.verdict], fits)
     skipped = []
     known = {r.id for r in records}
     for anchor in anchors:
@@ -128,6 +131,7 @@ def _record(boot: Boot, guess: Estimate, term: str, miss: float, low: float, hig
         low_bytes=round((predicted_gib + low) * GIB),
         high_bytes=round((predicted_gib + high) * GIB),
         measured_bytes=round(measured * GIB),
+        verdict=verdict_of(anchor, predicted_gib) if quantity == "kv_available" else None,
         booted=anchor.booted,
         kind=class_of(boot.setup),
     )
@@ -210,6 +214,7 @@ def summary(found: Calibration) -> dict[str, Any]:
         },
         "boots": {**_errors(pools), **coverage(pools)},
         "text_on_one_card": {**_errors(alone), **coverage(alone)},
+        "verdicts": verdicts(found.records),
         "terms": {
             q: {**_errors(found.of(q)), **coverage(found.of(q))} for q in ("activation", "runtime", "cuda_graphs")
         },

@@ -14,14 +14,15 @@ from calc.units import GIB
 from onboard.anchor_file import Anchor
 
 BANDS = (0.5, 1.0, 1.5)
+TITLES = {"start": "start: memory left for the cache against what one request needs (`measured`), GiB per card"}
 
 
 def show(found: Calibration, anchors: Sequence[Anchor]) -> None:
     """Print everything."""
-    for quantity in ("reserved", "kv_available", "activation", "runtime", "cuda_graphs"):
+    for quantity in ("reserved", "kv_available", "start", "activation", "runtime", "cuda_graphs"):
         records = [r for r in found.records if r.quantity == quantity]
         if records:
-            click.echo(f"{quantity}, GiB per card")
+            click.echo(TITLES.get(quantity, f"{quantity}, GiB per card"))
             print_table(*anchor_table(records), right=(3, 4, 5, 6))
             click.echo()
     print_table(*accuracy_table(found), right=(1, 2, 3, 4, 5, 6, 7))
@@ -66,6 +67,8 @@ def groups(found: Calibration) -> list[tuple[str, list[Record]]]:
     """Records by what they measure: the specification's peaks, other peaks, and the parts by class of boot."""
     named: dict[str, list[Record]] = {}
     for r in found.records:
+        if r.quantity == "start":  # a yes or no, no residual
+            continue
         if r.quantity == "reserved":
             named.setdefault("peak, specification" if r.set == "specification" else "peak, other boots", []).append(r)
         else:
@@ -83,7 +86,11 @@ def verdict_table(found: Calibration) -> tuple[list[str], list[list[str]]] | Non
     for verdict in ("PASS", "TIGHT", "FAIL"):
         booted = [r.booted for r in judged if r.verdict == verdict]
         rows.append([verdict, str(sum(booted)), str(len(booted) - sum(booted))])
-    return ["verdict", "booted", "did not boot"], rows
+    right = [(r.verdict == "FAIL") != r.booted for r in judged]
+    rows.append(
+        ["right", *(str(sum(ok for ok, r in zip(right, judged, strict=True) if r.booted == b)) for b in (True, False))]
+    )
+    return ["verdict", "booted", "refused"], rows
 
 
 def status_table(found: Calibration, anchors: Sequence[Anchor]) -> tuple[list[str], list[list[str]]]:

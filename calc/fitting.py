@@ -7,7 +7,7 @@ root of its boots, so that one sweep of 60 boots does not outvote 60 logs. How f
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from calc.anchors import Measured, measured, setup_from
@@ -58,15 +58,17 @@ def learn(boots: Sequence[Boot]) -> Fit:
     return replace(fit, models=_models(boots, fit))
 
 
-def left_out(boots: Sequence[Boot]) -> dict[str, tuple[Boot, Estimate]]:
+def fits_without(boots: Sequence[Boot]) -> dict[str, Fit]:
+    """For every thread, a fit that saw nothing of it; under "", the fit from all."""
+    threads = sorted({b.thread for b in boots})
+    return {"": learn(boots)} | {t: learn([b for b in boots if b.thread != t]) for t in threads}
+
+
+def left_out(boots: Sequence[Boot], fits: Mapping[str, Fit] | None = None) -> dict[str, tuple[Boot, Estimate]]:
     """For every boot, its estimate by a fit that saw nothing of its thread. By anchor id."""
-    found = {}
-    for thread in sorted({b.thread for b in boots}):
-        fit = learn([b for b in boots if b.thread != thread])
-        for boot in boots:
-            if boot.thread == thread:
-                found[boot.anchor.id] = (boot, estimate(boot.setup, fit, key_of(boot.anchor.model)))
-    return found
+    fits = fits or fits_without(boots)
+    ordered = sorted(boots, key=lambda b: b.thread)
+    return {b.anchor.id: (b, estimate(b.setup, fits[b.thread], key_of(b.anchor.model))) for b in ordered}
 
 
 def residuals(boot: Boot, guess: Estimate) -> dict[str, float]:

@@ -17,6 +17,7 @@ from calc.calibration_docs import page
 from calc.calibration_models import key_of
 from calc.calibration_plot import draw
 from calc.calibration_record import Calibration, Record
+from calc.calibration_verdicts import with_defaults
 from calc.estimates.classes import class_of
 from calc.estimates.fit import GIB, fit_text, fit_to_json, load_fit
 from calc.estimates.intervals import band
@@ -26,6 +27,7 @@ from calc.spreads import spread_of
 from onboard.anchor_file import Anchor, load_anchors
 from onboard.errors import BadAnchor
 from onboard.open import load_profile
+from onboard.values import replace
 from tests.commands import ROOT, run
 
 ON_ONE_CARD = ("dense", "moe", "graphs")  # text models on one discrete card
@@ -79,6 +81,25 @@ def test_the_specification_is_never_trained_on(anchors: tuple[Anchor, ...], boot
     assert not [b.anchor.id for b in boots if b.anchor.set == "specification"]
     others = [a for a in anchors if a.set != "specification"]
     assert refit(others).constants == refit(anchors).constants
+
+
+def test_refused_boots_are_judged_too(found: Calibration, anchors: tuple[Anchor, ...]) -> None:
+    refused = {r.id: r.verdict for r in found.records if r.verdict and not r.booted}
+    assert {"h01", "s03", "s04", "v02"} <= set(refused) and set(refused.values()) == {"FAIL"}
+    told = summary(found)["verdicts"]
+    assert told["refused"] == {"num_anchors": len(refused), "num_verdicts_right": len(refused)}
+    assert told["booted"]["num_anchors"] == told["booted"]["num_verdicts_right"] >= 35
+    started = [replace(a, booted=True) if a.id == "s03" else a for a in anchors]
+    wrong = summary(calibrate(started, load_profile))["verdicts"]["booted"]
+    assert wrong["num_verdicts_right"] == wrong["num_anchors"] - 1
+
+
+def test_defaults_stand_in_for_a_verdict_alone(found: Calibration, anchors: tuple[Anchor, ...]) -> None:
+    (anchor,) = (a for a in anchors if a.id == "s03")
+    assert setup_from(anchor) is None
+    filled = with_defaults(anchor)
+    assert (filled.flags["max_num_seqs"], filled.how["max_num_seqs"]) == (1024, "defaulted")
+    assert {r.quantity for r in found.records if r.id == "s03"} == {"start"}
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
@@ -185,7 +206,7 @@ def test_text_shows_accuracy_status_and_verdicts(tmp_path: Path) -> None:
     done = run("calibration", cwd=tmp_path, program="calc")
     assert done.code == 0, done.err
     for words in (
-        "did not boot",
+        "refused",
         "within 0.5 GiB",
         "within 1.5 GiB",
         "calibration pending",

@@ -280,6 +280,11 @@ def activation_row(row: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def below_one(printed: dict[str, Any]) -> bool:
+    """A pool that holds less than one request: every release refuses to start with it."""
+    return float(printed.get("max_concurrency") or 1) < 1
+
+
 def boot_row(row: dict[str, Any]) -> dict[str, Any]:
     engine = row.get("engine", row.get("engine_pin", ""))
     name = {"llama.cpp": "llamacpp"}.get(row["kind"], row["kind"] if row["kind"] in ("vllm", "sglang") else "vllm")
@@ -379,7 +384,7 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
             "printed": printed,
             "compose": row.get("compose"),
             "note": NOTES.get(ident),
-            "booted": "needed_gib" not in printed or "max_concurrency" in printed,
+            "booted": ("needed_gib" not in printed or "max_concurrency" in printed) and not below_one(printed),
             "source": row["source"] + (f"; flags: {compose}" if compose else ""),
         }
     )
