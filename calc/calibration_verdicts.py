@@ -8,6 +8,7 @@ that card stand in for them: good enough for a yes or no, never for a residual.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+
 from calc.anchors import GIB, anchor_card, setup_from
 from calc.calibration_models import key_of
 from calc.calibration_record import Record
