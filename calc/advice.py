@@ -26,6 +26,7 @@ def next_steps(profile: Profile, plan: Plan, prediction: Prediction) -> tuple[No
         *_one_knob(profile, plan, prediction, require, verb),
         _shorter(profile, plan, require, verb),
         _narrower(profile, plan, prediction, require, verb),
+        *_lighter(profile, plan, require, verb),
         _more_utilisation(profile, plan, asked.gpu_memory_utilization, require, verb),
         _wider(profile, plan, require, verb),
     ]
@@ -91,6 +92,16 @@ def _narrower(profile: Profile, plan: Plan, prediction: Prediction, require: str
         ):
             return f"{verb} with --kv-cache-dtype {candidate.name}"
     return ""
+
+
+def _lighter(profile: Profile, plan: Plan, require: str, verb: str) -> list[str]:
+    """Other sets of weights of the profile that are enough, the largest of them first."""
+    if plan.weights_gb is not None or len(profile.weights) < 2:
+        return []
+    used = plan.weights or profile.default_weights or profile.weights[0].name
+    others = sorted((v for v in profile.weights if v.name != used), key=lambda v: -v.num_bytes)
+    enough = (v.name for v in others if _try(profile, replace(plan, weights=v.name), require))
+    return [f"{verb} with --weights {name}" for name in enough][:3]
 
 
 def _more_utilisation(profile: Profile, plan: Plan, used: float | None, require: str, verb: str) -> str:

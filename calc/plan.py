@@ -45,6 +45,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     # --- weights ---
     weights: str | None = None
     weights_gb: float | None = None
+    quantization: str | None = None
     # --- estimates ---
     activation_model: str | None = None
     # --- llama.cpp ---

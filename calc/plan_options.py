@@ -111,6 +111,7 @@ PLAN_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _option("--max-lora-rank", type=_COUNT, help="Rank the slots are sized for."),
     _option("--weights", help="A weights variant of the profile."),
     _option("--weights-gb", type=_SIZE, help="The checkpoint's size in GB (10^9), where it is not known."),
+    _option("--quantization", "-q", "quantization", help="Quantise while loading: bitsandbytes (4 bit), fp8, fp8_per_block, experts_int8 ..."),
     _option("--activation-model", help="A named activation model (`specification` for the document's coefficients)."),
     click.option("--kv-unified/--no-kv-unified", default=None, help="llama.cpp: one cache for all slots."),
     _option("--batch-size", type=_COUNT, help="llama.cpp: logical batch."),

@@ -13,6 +13,9 @@ from onboard.text_table import print_table as print_table
 
 if TYPE_CHECKING:
     from calc.breakdown import Bucket
+    from calc.plan import Plan
+    from calc.table import VariantRow
+    from onboard.profile import Profile
 
 LABELS = {
     "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",
@@ -118,6 +121,24 @@ def print_notes(notes: Iterable[Note]) -> None:
     defaults = "; ".join(n.message for n in listed if n.kind == "default")
     if defaults:
         click.echo(f"  defaults: {defaults}")
+
+
+def print_variants(profile: Profile, plan: Plan, rows: Sequence[VariantRow]) -> None:
+    """Every set of weights of a profile side by side."""
+    tp = plan.tensor_parallel_size
+    click.echo(
+        f"{profile.id} on {plan.engine}, {plan.card or f'{plan.vram_gib:g} GiB'}, TP {tp}: every set of weights\n"
+    )
+    body = [
+        [r.weights, r.quantization or "-", gb(r.checkpoint_bytes), gib(r.weights_bytes), r.verdict,
+         f"{r.max_model_len_that_fits:,}" if r.max_model_len_that_fits else "-"]
+        for r in rows
+    ]  # fmt: skip
+    header = ["weights", "packed as", "checkpoint", "per card", "verdict", "longest context"]
+    print_table(header, body, right=(2, 3, 5))
+    for r in rows:
+        if r.reason and r.verdict == "FAIL":
+            click.echo(f"  {r.weights}: {r.reason}")
 
 
 def print_breakdown(title: str, found: Sequence[Bucket], scope: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from calc.kv_formats import formats_of
 from calc.plan import Plan
 from calc.predict import predict
+from calc.solve import solve
 from onboard.errors import Refusal
-from onboard.profile import Profile
+from onboard.profile import Profile, WeightVariant
 from onboard.tp import valid_tp
 from onboard.values import Struct, asdict, replace
 
@@ -52,6 +53,40 @@ def table(
                 for n in lengths
             ]
     return tuple(rows)
+
+
+class VariantRow(Struct, frozen=True, kw_only=True):
+    """One set of weights: what it takes of a card, the verdict, and the longest context it leaves room for (or 0)."""
+
+    weights: str
+    quantization: str | None
+    checkpoint_bytes: int
+    weights_bytes: int
+    verdict: str
+    needed_bytes: int
+    headroom_bytes: int
+    max_model_len_that_fits: int
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(asdict(self))
+
+
+def variants(profile: Profile, plan: Plan) -> tuple[VariantRow, ...]:
+    """Every set of weights of the profile side by side under one plan."""
+    return tuple(_variant_row(profile, variant, replace(plan, weights=variant.name)) for variant in profile.weights)
+
+
+def _variant_row(profile: Profile, variant: WeightVariant, plan: Plan) -> VariantRow:
+    answer = predict(profile, plan)
+    longest = solve(profile, plan, "max-model-len").value
+    return VariantRow(
+        weights=variant.name, quantization=variant.quantization, checkpoint_bytes=variant.num_bytes,
+        weights_bytes=sum(t.bytes for t in answer.terms if t.name == "weights"), verdict=answer.verdict,
+        needed_bytes=answer.needed_bytes, headroom_bytes=answer.headroom_bytes,
+        max_model_len_that_fits=longest if isinstance(longest, int) else 0,
+        reason=answer.reasons[0].message if answer.reasons else "",
+    )  # fmt: skip
 
 
 def tp_choices(profile: Profile, gpus: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calc.in_flight import quantised
 from calc.prediction import Resolved, Term
 from calc.shard import RULES, WORDS, Split, card_bytes, fullest_stage, served, split_of
 from calc.totals import total_term
@@ -24,13 +25,21 @@ def chosen_variant(profile: Profile, name: str | None) -> WeightVariant:
     raise WeightsUnknown(missing, path="--weights", value=wanted, hint=hint)
 
 
+def wanted_variant(profile: Profile, name: str | None) -> WeightVariant | None:
+    """As `chosen_variant`, None where there is none."""
+    try:
+        return chosen_variant(profile, name)
+    except WeightsUnknown:
+        return None
+
+
 def weights_term(profile: Profile, resolved: Resolved) -> Term:
     """Bytes of weights on the fullest card. Raises WeightsUnknown where nothing gives them."""
     plan, split = resolved.plan, split_of(resolved)
     if plan.weights_gb is not None:
         total = round(plan.weights_gb * 10**9)
         return _even("option", total, split, f"--weights-gb {plan.weights_gb:g}")
-    variant = chosen_variant(profile, plan.weights)
+    variant = quantised(profile, chosen_variant(profile, plan.weights), plan.quantization)
     return variant_term(profile, variant, split, language_model_only=plan.language_model_only)
 
 

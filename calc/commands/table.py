@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calc.plan_options import Tokens, plan_options
+
+if TYPE_CHECKING:
+    from calc.plan import Plan
+    from onboard.profile import Profile
 
 
 @click.command("table")
@@ -16,9 +20,18 @@ from calc.plan_options import Tokens, plan_options
 @click.option("--contexts", help="Contexts to try, comma-separated (32k,128k,262144).")
 @click.option("--kv-formats", help="KV formats to try, comma-separated.")
 @click.option("--tp-sizes", help="TP sizes to try, comma-separated; up to --gpus where that is given.")
+@click.option(
+    "--all-weights", is_flag=True, help="Every set of weights side by side instead, at one context and format."
+)
 @click.option("--json", "as_json", is_flag=True, help="The contract's JSON on standard output.")
 def command(
-    source: str, contexts: str | None, kv_formats: str | None, tp_sizes: str | None, as_json: bool, **options: Any
+    source: str,
+    contexts: str | None,
+    kv_formats: str | None,
+    tp_sizes: str | None,
+    all_weights: bool,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """What fits: every context with every KV format, at each TP.
 
@@ -28,6 +41,8 @@ def command(
     from calc.table import table, tp_choices
 
     profile, plan = request(source, options)
+    if all_weights:
+        return _side_by_side(profile, plan, as_json)
     lengths = [Tokens().convert(part, None, None) for part in contexts.split(",")] if contexts else []
     formats = kv_formats.split(",") if kv_formats else []
     sizes = [Tokens().convert(part, None, None) for part in tp_sizes.split(",")] if tp_sizes else []
@@ -53,6 +68,20 @@ def command(
             (r.tensor_parallel_size, r.kv_cache_dtype): r.reason for r in rows if r.needed_bytes == 0
         }.items():
             click.echo(f"  TP {tp} {name}: {reason}")
+    return 0 if any(r.verdict != "FAIL" for r in rows) else 1
+
+
+def _side_by_side(profile: Profile, plan: Plan, as_json: bool) -> int:
+    """Every set of weights under the plan."""
+    from calc.table import variants
+
+    rows = variants(profile, plan)
+    if as_json:
+        click.echo(json.dumps({"rows": [r.to_json() for r in rows]}, indent=1))
+    else:
+        from calc.report import print_variants
+
+        print_variants(profile, plan, rows)
     return 0 if any(r.verdict != "FAIL" for r in rows) else 1
 
 

@@ -14,8 +14,10 @@ from calc.engines.sglang.pools import ceil_to
 from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.sizing import Sized
 from calc.engines.sglang.versions import Rules
+from calc.in_flight import quantization_problem
 from calc.plan import Plan
 from calc.prediction import Reason, Resolved, Term
+from calc.weights import wanted_variant
 from onboard.errors import UnknownKnob
 from onboard.layers import Compressed, CrossAttention
 from onboard.profile import Profile
@@ -62,6 +64,7 @@ KNOBS = frozenset(
         "num_speculative_tokens",
         "max_loras",
         "max_lora_rank",
+        "quantization",
         "mem_fraction_static",
         "page_size",
         "swa_full_tokens_ratio",
@@ -108,6 +111,8 @@ def start_reasons(profile: Profile, plan: Plan, card: Card, rules: Rules) -> tup
     kv = kv_problem(profile, plan, card)
     if kv:
         reasons.append(Reason("kv_dtype", kv))
+    packed = quantization_problem(profile, wanted_variant(profile, plan.weights), plan.quantization)
+    reasons += [packed] if packed else []
     missing = _missing_model(profile, rules)
     if missing:
         names = ", ".join(profile.architectures) or "an architecture that the config does not name"

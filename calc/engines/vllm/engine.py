@@ -41,7 +41,7 @@ KNOBS = frozenset(
         "kv_cache_dtype", "block_size", "enable_prefix_caching", "enforce_eager", "kv_cache_memory_bytes",
         "disable_hybrid_kv_cache_manager", "language_model_only", "mamba_cache_mode", "mamba_ssm_cache_dtype",
         "mamba_block_size", "async_scheduling", "cuda_graph_estimate", "num_speculative_tokens", "max_loras",
-        "max_lora_rank",
+        "max_lora_rank", "quantization",
     }
 )  # fmt: skip
 _FOREIGN = tuple(f.name for f in fields(Plan) if f.name not in SHARED | KNOBS)

@@ -37,6 +37,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "async_scheduling": ("async_scheduling", "bool"),
     "num_speculative_tokens": ("num_speculative_tokens", "int"),
     "num_spec_tokens": ("num_speculative_tokens", "int"),
+    "quantization": ("quantization", "str"),
     "max_loras": ("max_loras", "int"),
     "max_lora_rank": ("max_lora_rank", "int"),
 }

@@ -11,8 +11,10 @@ from calc.engines.vllm.pool import Capacity
 from calc.engines.vllm.shape import Shape, remembered, shape_of
 from calc.engines.vllm.supported import unserved
 from calc.engines.vllm.versions import Rules
+from calc.in_flight import quantization_problem
 from calc.prediction import Reason, Resolved
 from calc.units import GIB
+from calc.weights import wanted_variant
 from onboard.layers import Heads
 from onboard.profile import Profile
 from onboard.tp import tp_problem
@@ -28,6 +30,9 @@ def before_loading(profile: Profile, resolved: Resolved) -> tuple[Reason, ...]:
         *_batches(resolved),
         *_block_size(resolved),
     ]
+    if plan.quantization is not None:
+        packed = quantization_problem(profile, wanted_variant(profile, plan.weights), plan.quantization)
+        found += [packed] if packed else []
     utilization = plan.gpu_memory_utilization or 0.0
     if utilization >= 1.0 and plan.kv_cache_memory_bytes is None:
         found.append(
