@@ -19,6 +19,9 @@ UNSCALED = frozenset(
     {"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "default", "mrope"}
 )
 LIMIT = 2**40
+# The one length that is read before all others where positions are meant, not limits (llama.cpp's converter).
+POSITION_KEYS = ("max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length")
+_ONLY_POSITIONS = ("max_context_length",)
 
 
 def record_max_model_len(facts: Facts) -> None:
@@ -28,11 +31,13 @@ def record_max_model_len(facts: Facts) -> None:
     """
     length, where, origin = _stated(facts)
     if length is None:
+        _record_positions(facts, length)
         return
     factor, kind = _factor(facts), _kinds(facts)
     if factor != 1 and facts.model_type not in ALREADY_SCALED:
         length, where, origin = int(length * factor), f"{where} x rope factor {factor:g}", "rule"
     facts.record("max_model_len", length, where, origin)
+    _record_positions(facts, length)
     if "longrope" in kind or "su" in kind:
         original = facts.get("original_max_positions") or next(
             (
@@ -44,6 +49,16 @@ def record_max_model_len(facts: Facts) -> None:
         )
         if original is not None:
             facts.record("original_max_model_len", original, "original_max_position_embeddings", "config")
+
+
+def _record_positions(facts: Facts, length: int | None) -> None:
+    """Note `stated_positions` where that is not the length, and `sequence_length`."""
+    for name, keys in (("stated_positions", (*POSITION_KEYS, *_ONLY_POSITIONS)), ("sequence_length", ("seq_length",))):
+        found = next(((k, v) for k in keys if _is_length(v := facts.text.get(k))), None)
+        if found is None:
+            found = next(((k, v) for k in keys[:1] if _is_length(v := facts.defaults.get(k))), None)
+        if found is not None and (found[1] != length or name == "sequence_length"):
+            facts.record(name, int(found[1]), facts.prefix + found[0], "config")
 
 
 def _stated(facts: Facts) -> tuple[int | None, str, str]:

@@ -47,7 +47,7 @@ RECURRENT_FIELDS: dict[str, Field] = {
     "h_cycles": count("H_cycles", high=10_000),
     "l_cycles": count("L_cycles", high=10_000),
     "num_layers_per_stack": count("num_layers_per_stack", high=100_000),
-    "total_ut_steps": count("total_ut_steps", high=10_000),
+    "total_ut_steps": count("total_ut_steps", "num_loops", high=10_000),
     "mean_recurrence": count("mean_recurrence", high=10_000),
     "n_prelude_layers": count("n_layers_in_prelude", high=100_000, low=0),
     "n_block_layers": count("n_layers_in_recurrent_block", high=100_000),

@@ -91,7 +91,7 @@ def _layers(meta: Metadata, arch: Arch, count: int) -> tuple[Layer, ...]:
     recurrent = recurrent_layers(meta, arch, count)
     window, sliding = sliding_layers(meta, arch, count, recurrent)
     state = _state(meta, arch) if any(recurrent) else None
-    geometry = geometry_of(meta, arch)
+    geometry = geometry_of(meta, arch) if arch.recurrent != "all" else Geometry((0,) * meta.num_blocks, 0, 0, 0, 0)
     beside = arch.recurrent == "beside"
     layers: list[Layer] = []
     for index in range(count):

@@ -83,7 +83,8 @@ def _lightning(meta: Metadata) -> CacheSpec:
 
 def _rwkv(meta: Metadata) -> CacheSpec:
     hidden, dim = meta.need_int("embedding_length", low=1), meta.need_int("wkv.head_size", low=1)
-    return RwkvMatrix(num_heads=hidden // dim, head_dim=dim, hidden_size=hidden)
+    shifts = 1 if meta.get_int("token_shift_count") == 1 else 2  # RWKV mixers on another model's MLPs shift once
+    return RwkvMatrix(num_heads=hidden // dim, head_dim=dim, hidden_size=hidden, token_shifts=shifts)
 
 
 STATES: dict[str, Callable[[Metadata], CacheSpec]] = {

@@ -72,7 +72,7 @@ def _cycles(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 
 def _universal_steps(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """`total_ut_steps` passes through the whole stack (Ouro; vLLM `models/ouro.py`)."""
+    """`total_ut_steps` passes through the whole stack (Ouro; vLLM `models/ouro.py`), or `num_loops` (Nanbeige)."""
     steps = facts.get("total_ut_steps")
     return layers if steps is None else _again(facts, layers, 0, len(layers), steps, "total_ut_steps")
 

@@ -107,20 +107,21 @@ class Rwkv4(StateCache, frozen=True):
 
 
 class RwkvMatrix(StateCache, frozen=True):
-    """RWKV 5, 6 and 7: a square matrix per head, float32, and the last token of both mixers."""
+    """RWKV 5, 6 and 7: a square matrix per head, float32, and the last token of both mixers, or of one."""
 
     family: ClassVar[str] = "rwkv"
     num_heads: int
     head_dim: int
     hidden_size: int
+    token_shifts: int = 2
 
     def divided(self) -> Mapping[str, int]:
         return {"heads": self.num_heads}
 
     def tensors(self, tp: int = 1) -> tuple[StateTensor, ...]:
+        shifts = ("shift_att", "shift_ffn")[: self.token_shifts]
         return (
-            StateTensor("shift_att", (self.hidden_size,)),
-            StateTensor("shift_ffn", (self.hidden_size,)),
+            *(StateTensor(name, (self.hidden_size,)) for name in shifts),
             StateTensor("wkv", (self.num_heads // tp, self.head_dim, self.head_dim), "float32"),
         )
 

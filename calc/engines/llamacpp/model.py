@@ -91,7 +91,7 @@ def model_of(profile: Profile) -> LlamaModel:
         k_widths=k_widths,
         v_widths=v_widths,
         layers=layers,
-        unsupported=_unsupported(layers),
+        unsupported=_unsupported(layers) + _stateless(arch, layers),
     )
 
 
@@ -181,6 +181,12 @@ def _unsupported(layers: Sequence[Layer]) -> tuple[str, ...]:
             }
         )
     )
+
+
+def _stateless(arch: Arch, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """A recurrent architecture whose state the source does not tell: no bytes would be a wrong number."""
+    told = any(type(c) in STATE_TENSORS for layer in layers for c in layer.caches)
+    return ("recurrent",) if arch.recurrent in ("all", "beside") and not told else ()
 
 
 def _v_of(layer: Layer) -> int:
