@@ -46,7 +46,13 @@ def config(name: str, kind: str, **keys: Any) -> Profile:
             "granitehybrid",
             2**20,
         ),
-        (config("GraniteMoeHybridForCausalLM", "granitemoehybrid", layer_types=["attention"] * 8), "granite", 4096),
+        (
+            config(
+                "GraniteMoeHybridForCausalLM", "granitemoehybrid", layer_types=["attention"] * 8, num_experts_per_tok=0
+            ),
+            "granite",
+            4096,
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
