@@ -100,6 +100,7 @@ def totals(prediction: Prediction) -> list[str]:
 
 
 def verdict_line(prediction: Prediction) -> str:
+    """The verdict, what it means, and, where it hangs on the estimate, in how many boots like it that holds."""
     meaning = {
         "PASS": "it starts and holds what was asked",
         "TIGHT": "it starts, but cannot hold every sequence asked for at full length",
@@ -108,7 +109,8 @@ def verdict_line(prediction: Prediction) -> str:
     longest = prediction.cache.max_model_len_that_fits
     asked = prediction.resolved.plan.max_model_len or 0
     tail = f"; one request of up to {longest:,} tokens fits" if 0 < longest < asked else ""
-    return f"{prediction.verdict}: {meaning}{tail}"
+    doubt = next((n.message for n in prediction.notes if n.kind == "confidence"), "")
+    return f"{prediction.verdict}: {meaning}{tail}" + (f" ({doubt})" if doubt else "")
 
 
 def print_notes(notes: Iterable[Note]) -> None:
@@ -116,7 +118,7 @@ def print_notes(notes: Iterable[Note]) -> None:
     listed = list(notes)
     for wanted in ("next-step", ""):
         for note in listed:
-            if (note.kind == wanted) or (not wanted and note.kind not in ("next-step", "default")):
+            if (note.kind == wanted) or (not wanted and note.kind not in ("next-step", "default", "confidence")):
                 click.echo(f"  {note.kind}: {note.message}")
     defaults = "; ".join(n.message for n in listed if n.kind == "default")
     if defaults:

@@ -8,11 +8,13 @@ from calc import Plan, predict
 from calc.cards import load_card
 from calc.estimates import calibration_status, confidence, overhead_terms, trust
 from calc.estimates.fit import GIB
+from calc.estimates.notes import verdict_share
 from calc.estimates.tables import ENCODER_OF, ENCODERS
-from calc.prediction import Resolved, Term
+from calc.prediction import Prediction, Resolved, Term
 from onboard.errors import FieldMissing, Refusal, UsageError
 from onboard.open import inspect, load_profile
 from onboard.profile import Profile
+from onboard.values import replace
 from tests.shared import SHARED, needs_shared
 
 PLAN = Plan(tensor_parallel_size=2, max_model_len=262144, max_num_seqs=2, max_num_batched_tokens=8192)
@@ -96,8 +98,6 @@ def test_the_specifications_figures_are_reproduced(
 
 
 def test_a_model_without_coefficients_is_refused(qwen: Profile) -> None:
-    from onboard.values import replace
-
     plan = Plan(activation_model="specification", max_model_len=4096)
     with pytest.raises(UsageError, match="no activation coefficient"):
         overhead_terms(replace(qwen, id="another"), resolved(plan))
@@ -107,8 +107,6 @@ def test_a_model_without_coefficients_is_refused(qwen: Profile) -> None:
 
 @pytest.mark.parametrize("missing", ["vocab_size", "hidden_size"])
 def test_a_missing_width_widens_the_estimate(qwen: Profile, missing: str) -> None:
-    from onboard.values import replace
-
     bare = replace(qwen, facts={k: v for k, v in qwen.facts.items() if k != missing})
     for plan in (Plan(max_num_seqs=256), Plan(max_num_seqs=256, kv_cache_memory_bytes=2**30)):
         whole = {t.name: t for t in overhead_terms(qwen, resolved(plan))}
@@ -138,6 +136,61 @@ def test_a_verdict_on_the_edge_says_how_many_boots_start() -> None:
     assert "comparable boots" in notes["confidence"]
     sure = predict(profile, Plan(**{**plan.given(), "card": "h100-80gb"}))
     assert "confidence" not in {n.kind for n in trust(profile, sure)}
+
+
+def edge_of(profile: Profile, plan: Plan) -> list[Prediction]:
+    """Predictions from well inside to well outside the card, by length."""
+    return [predict(profile, Plan(**{**plan.given(), "max_model_len": 4096 * i})) for i in range(1, 40)]
+
+
+EDGE = Plan(engine="vllm@0.24", card="rtx-3090", max_num_seqs=1, max_num_batched_tokens=2048, kv_cache_dtype="fp8_e5m2")
+
+
+def test_the_share_falls_with_what_is_asked_and_turns_with_the_verdict() -> None:
+    profile = load_profile("qwen3.6-27b")
+    told = [(p.verdict, verdict_share(profile, p), p) for p in edge_of(profile, EDGE)]
+    assert {v for v, _, _ in told} == {"PASS", "FAIL"}
+    shares = [s for _, s, _ in told if s is not None]
+    assert len(shares) == len(told) and shares == sorted(shares, reverse=True)
+    assert min(s for v, s, _ in told if v == "PASS" and s) >= 0.4 and max(s for v, s, _ in told if v == "FAIL") <= 0.6
+
+
+def test_the_verdict_line_carries_the_percentage_only_where_it_hangs_on_the_estimate() -> None:
+    from calc.report import verdict_line
+
+    profile = load_profile("qwen3.6-27b")
+    for prediction in edge_of(profile, EDGE):
+        share = verdict_share(profile, prediction)
+        line = verdict_line(replace(prediction, notes=prediction.notes + trust(profile, prediction)))
+        assert share is not None
+        assert (f"{share:.0%} of comparable boots" in line) == (0.05 < share < 0.95), line
+        assert line.startswith(prediction.verdict + ":")
+
+
+def test_the_share_is_of_what_stands_inside_the_budget() -> None:
+    """The engine's own check knows nothing of the CUDA context: half of the boots start with nothing left inside."""
+    profile = load_profile("qwen3.6-27b")
+    plan = replace(EDGE, weights_gb=17.5, kv_cache_dtype="auto")
+    tried = [predict(profile, Plan(**{**plan.given(), "max_model_len": 1024 * i})) for i in range(1, 160)]
+    at_edge = min(tried, key=lambda p: abs(p.headroom_inside_bytes))
+    assert at_edge.headroom_bytes < at_edge.headroom_inside_bytes - 2**28
+    assert verdict_share(profile, at_edge) == pytest.approx(0.5, abs=0.12)
+
+
+def test_an_unsure_checkpoint_makes_the_share_less_sure() -> None:
+    profile = load_profile("qwen3.6-27b")
+    sure = next(p for p in edge_of(profile, EDGE) if p.verdict == "PASS")
+    weights = next(t for t in sure.terms if t.name == "weights")
+    spare = sure.cache.pool.bytes - sure.cache.asked.total
+    wide = replace(weights, high_bytes=weights.bytes + 2 * spare)
+    unsure = replace(sure, terms=tuple(wide if t is weights else t for t in sure.terms))
+    before, after = verdict_share(profile, sure), verdict_share(profile, unsure)
+    assert before is not None and after is not None and before > 0.9 and 0.4 < after < before - 0.1
+
+
+def test_a_fixed_pool_hangs_on_nothing() -> None:
+    profile = load_profile("qwen3.6-27b")
+    assert verdict_share(profile, predict(profile, replace(EDGE, kv_cache_memory_bytes=2**32))) is None
 
 
 def test_status_counts_anchors() -> None:

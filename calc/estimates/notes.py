@@ -13,6 +13,7 @@ from calc.prediction import Note, Prediction, Resolved
 from onboard.profile import Profile
 from onboard.values import replace
 
+STEPS = 8  # places within the weights' range at which a probability is asked
 WORTH_GIB = 0.1  # below this a change is not worth a sentence
 WORTH_WHERE_IT_FITS_GIB = 0.5
 
@@ -39,15 +40,30 @@ def trust(profile: Profile, prediction: Prediction) -> tuple[Note, ...]:
     if resolved.engine != "vllm" or resolved.plan.kv_cache_memory_bytes is not None or resolved.plan.activation_model:
         return ()
     notes = advice(profile, resolved, prediction)
-    if unstated(profile) or any(r.kind != "memory" for r in prediction.reasons):
+    share = verdict_share(profile, prediction)
+    if share is None or not hangs_on_estimate(share):
         return notes
-    passes = prediction.verdict == "PASS"
-    spare = prediction.cache.pool.bytes - prediction.cache.asked.total if passes else prediction.headroom_bytes
-    share = confidence(profile, resolved, spare)
-    if not hangs_on_estimate(share):
-        return notes
-    words = "PASS" if passes else "it starts"
+    words = "PASS" if prediction.verdict == "PASS" else "it starts"
     return (Note("confidence", f"{words} in {share:.0%} of comparable boots: this hangs on the estimate"), *notes)
+
+
+def verdict_share(profile: Profile, prediction: Prediction) -> float | None:
+    """The share of comparable boots of which the verdict's promise holds: PASS that everything asked for fits, else
+    that it starts at all. None where the verdict does not rest on memory, or nothing in it is estimated.
+
+    Weights that are known only within a range count as evenly likely anywhere in it.
+    """
+    resolved = prediction.resolved
+    if resolved.engine != "vllm" or resolved.plan.kv_cache_memory_bytes is not None or resolved.plan.activation_model:
+        return None
+    if any(r.kind != "memory" for r in prediction.reasons):
+        return None
+    passes = prediction.verdict == "PASS"
+    spare = prediction.cache.pool.bytes - prediction.cache.asked.total if passes else prediction.headroom_inside_bytes
+    loaded = [t for t in prediction.terms if t.inside_budget and t.name in ("weights", "drafter", "adapters")]
+    less, more = sum(t.bytes - t.low for t in loaded), sum(t.high - t.bytes for t in loaded)
+    steps = [round(less - (less + more) * (i + 0.5) / STEPS) for i in range(STEPS)] if less + more else [0]
+    return sum(confidence(profile, resolved, spare + step) for step in steps) / len(steps)
 
 
 def suggestions(setup: Setup, fit: Fit, worth: float = WORTH_GIB) -> tuple[str, ...]:
