@@ -7,9 +7,10 @@ state, is left out: a residual against assumed flags would teach the wrong thing
 
 from __future__ import annotations
 
-from calc.cards import GIB, Card, card_names, load_card
+from calc.cards import Card, card_names, load_card
 from calc.estimates.graphs import estimate_is_subtracted
 from calc.estimates.setup import Setup, geometry_fields
+from calc.units import GIB
 from onboard.anchor_file import Anchor
 from onboard.values import Struct
 

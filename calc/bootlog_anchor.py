@@ -8,10 +8,11 @@ from typing import Any
 
 from calc.bootlog import BootReport
 from calc.bootlog_lines import LogFacts, Printed
-from calc.cards import GIB, card_of, load_card
+from calc.cards import card_of, load_card
 from calc.engines import engine_of
 from calc.estimates.setup import geometry_of, link_of
 from calc.plan import Plan
+from calc.units import GIB
 from onboard.anchor_checks import NEEDED
 from onboard.anchor_file import append_anchor
 from onboard.catalog_paths import user_catalog

@@ -15,7 +15,7 @@ from calc.calibration_models import anchored, key_of
 from calc.calibration_record import Calibration, Record
 from calc.calibration_verdicts import starts, verdict_of, verdicts
 from calc.estimates.classes import class_of
-from calc.estimates.fit import GIB, Fit
+from calc.estimates.fit import Fit
 from calc.estimates.intervals import TAIL, at
 from calc.estimates.reserve import Estimate
 from calc.estimates.tables import ENCODERS
@@ -23,6 +23,7 @@ from calc.fitting import Boot, boots_of, fits_without, learn, left_out, residual
 from calc.plan import Plan
 from calc.predict import predict
 from calc.spreads import spread_of
+from calc.units import GIB
 from onboard.anchor_file import Anchor
 from onboard.errors import Refusal, UnknownModel
 from onboard.profile import Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from calc.anchors import GIB, anchor_card, setup_from
+from calc.anchors import anchor_card, setup_from
 from calc.calibration_models import key_of
 from calc.calibration_record import Record
 from calc.engines.vllm.defaults import batch_defaults
@@ -17,6 +17,7 @@ from calc.engines.vllm.versions import known_version, rules_for
 from calc.estimates.fit import Fit
 from calc.estimates.reserve import estimate
 from calc.estimates.setup import Setup
+from calc.units import GIB
 from onboard.anchor_file import Anchor
 from onboard.values import replace
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from calc.units import GIB
 from onboard.catalog_paths import shipped
 from onboard.errors import UnknownCard, UsageError
 from onboard.values import Struct
 from onboard.yamlio import load_cached
-
-GIB = 2**30
 
 
 class Card(Struct, frozen=True):

@@ -15,11 +15,12 @@ from calc.calibration_models import key_of
 from calc.estimates import activation as act
 from calc.estimates import runtime
 from calc.estimates.classes import class_of
-from calc.estimates.fit import GIB, MIN_ANCHORS, PRIORS, Fit
+from calc.estimates.fit import MIN_ANCHORS, PRIORS, Fit
 from calc.estimates.graphs import FLOOR_GIB as LEAST_GRAPHS
 from calc.estimates.graphs import SCALES, graphs
 from calc.estimates.reserve import Estimate, encoder_part, estimate
 from calc.estimates.setup import Setup
+from calc.units import GIB
 from onboard.anchor_file import Anchor
 from onboard.values import Struct, replace
 

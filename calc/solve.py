@@ -13,12 +13,12 @@ from calc.kv_formats import formats_of
 from calc.plan import Plan
 from calc.predict import fits, predict
 from calc.prediction import Prediction
+from calc.units import GIB
 from onboard.errors import Refusal, UsageError
 from onboard.profile import Profile
 from onboard.tp import valid_tp
 from onboard.values import Struct, replace
 
-GIB = 2**30
 LONGEST = 2**27  # where a model states no maximum
 MOST_SEQUENCES = 2**16
 LARGEST_CARD_GIB = 2048

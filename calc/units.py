@@ -1,4 +1,4 @@
-"""Bytes -> text. The only place where GiB and GB exist; every printed size carries its unit."""
+"""The units, and bytes -> text with the unit always printed."""
 
 from __future__ import annotations
 

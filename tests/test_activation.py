@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from calc.estimates.activation import activation, forward_part, moe_workspace, sampler_part
 from calc.estimates.classes import class_of
-from calc.estimates.fit import GIB, PRIORS, Fit, load_fit
+from calc.estimates.fit import PRIORS, Fit, load_fit
 from calc.estimates.graphs import capture_size, estimate_is_subtracted, graphs
 from calc.estimates.intervals import at, band, share_below
 from calc.estimates.notes import suggestions
 from calc.estimates.reserve import estimate
 from calc.estimates.runtime import FLASHINFER_BYTES, delta_prefill_bytes, inside, outside
 from calc.estimates.setup import Setup
+from calc.units import GIB
 from onboard.values import replace
 
 LAW = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # cores are shared

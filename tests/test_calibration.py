@@ -19,11 +19,12 @@ from calc.calibration_plot import draw
 from calc.calibration_record import Calibration, Record
 from calc.calibration_verdicts import with_defaults
 from calc.estimates.classes import class_of
-from calc.estimates.fit import GIB, fit_text, fit_to_json, load_fit
+from calc.estimates.fit import fit_text, fit_to_json, load_fit
 from calc.estimates.intervals import band
 from calc.estimates.reserve import estimate
 from calc.fitting import Boot, boots_of, learn
 from calc.spreads import spread_of
+from calc.units import GIB
 from onboard.anchor_file import Anchor, load_anchors
 from onboard.errors import BadAnchor
 from onboard.open import load_profile

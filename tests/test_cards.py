@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calc.cards import GIB, card_names, card_of, load_card
+from calc.cards import card_names, card_of, load_card
+from calc.units import GIB
 from onboard.catalog_paths import shipped
 from onboard.errors import UnknownCard, UsageError
 from onboard.yamlio import load

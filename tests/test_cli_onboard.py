@@ -12,21 +12,7 @@ from typing import Any
 import pytest
 from commands import ROOT, call, run
 from shared import SHARED, needs_shared
-
-CONFIG: dict[str, Any] = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "num_hidden_layers": 4,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "max_position_embeddings": 4096,
-    "dtype": "bfloat16",
-    "tie_word_embeddings": True,
-}
+from tiny_model import CONFIG
 
 
 def model(root: Path, text: str | bytes | None = None, **changes: Any) -> Path:

@@ -13,6 +13,7 @@ from commands import ROOT, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
+from tiny_model import CONFIG
 
 from onboard import onboarding, ranges
 from onboard.errors import BadProfile, Caution, NotWritable, Refusal
@@ -25,21 +26,6 @@ from onboard.read import proposed_id, read_source
 from onboard.sourced import Sourced
 from onboard.states import GatedDeltaNet
 from onboard.yamlio import load_text
-
-CONFIG: dict[str, Any] = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "num_hidden_layers": 4,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "max_position_embeddings": 4096,
-    "dtype": "bfloat16",
-    "tie_word_embeddings": True,
-}
 
 
 def folder(root: Path, name: str = "org__tiny", **changes: Any) -> Path:

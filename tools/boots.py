@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from calc.bootlog_lines import Printed
-from calc.cards import GIB
 from calc.plan import Plan
 from calc.predict import predict
 from calc.prediction import Prediction
+from calc.units import GIB
 from onboard.derive import derive
 from onboard.layers import FullAttention, LatentAttention, Layer
 from onboard.open import inspect

@@ -48,7 +48,8 @@ def command(source: str, quantity: str, require: str, as_json: bool, **options: 
 
 
 def _smallest_card(gib: int) -> str:
-    from calc.cards import GIB, card_names, load_card
+    from calc.cards import card_names, load_card
+    from calc.units import GIB
 
     cards = sorted((load_card(n) for n in card_names()), key=lambda c: (c.usable_bytes, c.name))
     large = [c.name for c in cards if c.usable_bytes >= gib * GIB]

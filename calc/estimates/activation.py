@@ -8,8 +8,9 @@ Widths in elements, results in bytes per card. Constants: `fit.PRIORS` and the a
 
 from __future__ import annotations
 
-from calc.estimates.fit import GIB, Fit
+from calc.estimates.fit import Fit
 from calc.estimates.setup import Setup
+from calc.units import GIB
 from onboard.values import Struct
 
 

@@ -21,7 +21,6 @@ from onboard.errors import BadAnchor
 from onboard.values import Struct, field
 from onboard.yamlio import read_text
 
-GIB = 2**30
 MIN_ANCHORS = 4  # the specification's rule: fewer measured boots are "calibration pending"
 
 # Bytes an element, GiB, or a pure factor; the name says which. Sources stand with the mechanisms that use them.

@@ -9,8 +9,9 @@ on H100 (dense TP 1: 0.53 + 0.0112 a layer; TP > 1: 0.14 + 0.0192), and the medi
 from __future__ import annotations
 
 from calc.estimates.activation import Part
-from calc.estimates.fit import GIB, Fit
+from calc.estimates.fit import Fit
 from calc.estimates.setup import Setup
+from calc.units import GIB
 
 MAX_CAPTURE = 512  # vllm/config: the largest default capture size; twice max_num_seqs where that is smaller
 FLOOR_GIB = 0.05  # captures of 4 to 16 tokens: 0.03 to 0.06 GiB

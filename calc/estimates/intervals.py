@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calc.estimates.classes import CONTEXT_GIB, PRIOR_GIB, class_of
-from calc.estimates.fit import GIB, Fit, load_fit
+from calc.estimates.fit import Fit, load_fit
 from calc.estimates.setup import Setup, setup_of
 from calc.estimates.tables import ENCODERS
 from calc.prediction import Resolved
+from calc.units import GIB
 from onboard.profile import Profile
 
 TAIL = 0.05

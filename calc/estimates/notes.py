@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from calc.estimates.activation import forward_part, sampler_part
 from calc.estimates.classes import unmodelled
-from calc.estimates.fit import GIB, Fit, load_fit
+from calc.estimates.fit import Fit, load_fit
 from calc.estimates.intervals import confidence, hangs_on_estimate
 from calc.estimates.reserve import Estimate, estimate
 from calc.estimates.setup import Setup, setup_of
 from calc.estimates.unstated import unstated
 from calc.prediction import Note, Prediction, Resolved
+from calc.units import GIB
 from onboard.profile import Profile
 from onboard.values import replace
 

@@ -6,9 +6,10 @@ from calc.estimates import activation as act
 from calc.estimates import graphs as cuda
 from calc.estimates import runtime
 from calc.estimates.activation import Part
-from calc.estimates.fit import GIB, Fit
+from calc.estimates.fit import Fit
 from calc.estimates.setup import Setup
 from calc.estimates.tables import ENCODERS
+from calc.units import GIB
 from onboard.values import Struct
 
 

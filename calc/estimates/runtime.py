@@ -9,8 +9,9 @@ class of version and link, then by TP; the anchors move them (`fit.runtime`).
 from __future__ import annotations
 
 from calc.estimates.activation import Part
-from calc.estimates.fit import GIB, Fit
+from calc.estimates.fit import Fit
 from calc.estimates.setup import QUANTISED_KV, Setup
+from calc.units import GIB
 
 TABLE: dict[str, dict[int, float]] = {
     "v0.6 pcie": {1: 0.35, 2: 0.39, 4: 0.4, 8: 0.4},

@@ -5,8 +5,6 @@ from __future__ import annotations
 from onboard.profile import Profile
 from onboard.values import Struct
 
-GIB = 2**30
-
 
 class Encoder(Struct, frozen=True):
     """What an encoder's profile run adds to the text model's activation peak, in GiB: `gib` for image and video as

@@ -20,7 +20,6 @@ from onboard.errors import UsageError
 from onboard.profile import Profile
 from onboard.values import replace
 
-MIB, GIB = 2**20, 2**30
 _CARD = r"(?:CUDA|ROCm|Vulkan|SYCL|Metal|MTL|RPC|CANN|MUSA|HIP)\w*(?:\[[^\]]*\])?"
 _HOST = r"(?:CPU(?:_Mapped|_REPACK|_AARCH64)?|\w+_Host)"
 

@@ -11,11 +11,11 @@ from calc.engines.sglang.settings import Settings
 from calc.estimates import overhead_terms
 from calc.prediction import Resolved, Term
 from calc.speculation import speculation
+from calc.units import GIB
 from calc.weights import weights_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile
 
-GIB = 2**30
 # GiB taken before weights, by the CUDA context and collectives: (low, used, high), on one card, on several, on one
 # whose memory the operating system shares.
 BEFORE_WEIGHTS = {"one": (0.30, 0.45, 0.82), "several": (0.30, 0.71, 0.90), "unified": (4.0, 9.6, 20.0)}

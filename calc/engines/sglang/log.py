@@ -12,9 +12,10 @@ from typing import Any
 from calc.bootlog import Finding, Predicted
 from calc.bootlog_lines import LogFacts
 from calc.engines.sglang.log_lines import LINES
-from calc.engines.sglang.log_pools import GIB, label_pools, pool_range
+from calc.engines.sglang.log_pools import label_pools, pool_range
 from calc.plan import Plan
 from calc.prediction import PoolCache, Prediction
+from calc.units import GIB
 from onboard.profile import Profile
 from onboard.values import replace
 

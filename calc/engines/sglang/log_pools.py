@@ -8,10 +8,10 @@ from calc.engines import engine_of
 from calc.engines.sglang.settings import Settings
 from calc.plan import Plan
 from calc.prediction import Pool
+from calc.units import GIB
 from onboard.profile import Profile
 from onboard.values import replace
 
-GIB = 2**30
 UNLOGGED_BYTES = 2**28
 _UNLABELLED = ("pool_tokens", "pool_k_bytes", "pool_v_bytes")
 

@@ -6,9 +6,9 @@ float operations is the engine's, because it decides the last slot.
 
 from __future__ import annotations
 
+from calc.units import GIB
 from onboard.values import Struct, replace
 
-GIB = 2**30
 SWA_EVICTION_INTERVAL = 128  # environment variable SGLANG_SWA_EVICTION_INTERVAL
 
 

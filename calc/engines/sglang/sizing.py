@@ -7,6 +7,7 @@ from calc.engines.sglang.model import Model
 from calc.engines.sglang.settings import Settings
 from calc.engines.sglang.versions import Rules
 from calc.plan import Plan
+from calc.units import GIB
 from onboard.values import Struct
 
 
@@ -31,7 +32,7 @@ def size(plan: Plan, settings: Settings, rules: Rules, model: Model, budget: int
         None if settings.requested_running_requests is None else max(1, settings.requested_running_requests // dp)
     )
     state = _states(plan, settings, rules, model, budget, requested)
-    rest = budget if state is None else int(state.rest_gib * pools.GIB)
+    rest = budget if state is None else int(state.rest_gib * GIB)
     capped = _capped(settings, model)
     tokens = _tokens(plan, settings, rules, model, rest, requested, capped)
     running = pools.running_requests(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from onboard.errors import UnknownEngine
-from onboard.values import Struct
+from onboard.values import Struct, replace
 
 Version = tuple[int, ...]
 # Memory tier in MiB, chunked_prefill_size, decode graph max_bs below TP 4 and from TP 4 up.
@@ -63,82 +63,50 @@ _TIERS: tuple[Tier, ...] = (
 )
 _MIDDLE_TIERS: tuple[Tier, ...] = (_TIERS[0], (35 * 1024, 2048, 24, 80), *_TIERS[2:])
 
-RULES: tuple[Rules, ...] = (
-    Rules(
-        first=(0, 4, 9),
-        tiers=_OLD_TIERS,
-        unknown_card=(4096, 160, 0.88),
-        reserve_tiers=_OLD_RESERVE,
-        reserve_dp_mib=4096,
-        speculative_mib=(2048, 2048),
-        flat_vlm_factor=0.9,
-        multimodal_reserve=False,
-        v_head_dim=False,
-        dsa_indexer="none",
-        scaled_latent=False,
-        swa="none",
-        state_padding_slot=False,
-        extra_state_buffer=0,
-        draft_states_first=True,
-        checkpoint_kv=False,
-        request_padding=0,
-        draft_headroom=True,
-        draft_in_cell=False,
-        min_requests_by_tokens=False,
-    ),
-    Rules(
-        first=(0, 5, 2),
-        tiers=_OLD_TIERS,
-        unknown_card=(4096, 160, 0.88),
-        reserve_tiers=_OLD_RESERVE,
-        reserve_dp_mib=4096,
-        speculative_mib=(2048, 6144),
-        multimodal_reserve=False,
-        v_head_dim=False,
-        dsa_indexer="none",
-        scaled_latent=False,
-        swa="none",
-        state_padding_slot=False,
-        extra_state_buffer=0,
-        draft_states_first=True,
-        checkpoint_kv=False,
-        request_padding=0,
-        draft_headroom=True,
-        draft_in_cell=False,
-        min_requests_by_tokens=False,
-    ),
-    Rules(
-        first=(0, 5, 9),
-        tiers=_MIDDLE_TIERS,
-        unknown_card=(4096, 160, 0.88),
-        speculative_mib=(2048, 6144),
-        prefill_graph_in_reserve=False,
-        multimodal_reserve=False,
-        dsa_indexer="every",
-        scaled_latent=False,
-        swa="total",
-        swa_architectures=0,
-        state_padding_slot=False,
-        extra_state_buffer=0,
-        draft_states_first=True,
-        request_padding=0,
-        draft_in_cell=False,
-        min_requests_by_tokens=False,
-    ),
-    Rules(
-        first=(0, 5, 15),
-        tiers=_MIDDLE_TIERS,
-        unknown_card=(4096, 160, 0.88),
-        multimodal_reserve=False,
-        dsa_indexer="every",
-        scaled_latent=False,
-        swa_architectures=1,
-        state_padding_slot=False,
-        extra_state_buffer=1,
-        own_dflash_rows=False,
-    ),
-    Rules(first=(0, 5, 23), tiers=_TIERS, unknown_card=(4096, 160, 0.95), swa_architectures=2),
+# Newest first: an older release is the one after it, but for what stands here.
+_0_5_23 = Rules(first=(0, 5, 23), tiers=_TIERS, unknown_card=(4096, 160, 0.95), swa_architectures=2)
+_0_5_15 = replace(
+    _0_5_23,
+    first=(0, 5, 15),
+    tiers=_MIDDLE_TIERS,
+    unknown_card=(4096, 160, 0.88),
+    multimodal_reserve=False,
+    dsa_indexer="every",
+    scaled_latent=False,
+    swa_architectures=1,
+    state_padding_slot=False,
+    extra_state_buffer=1,
+    own_dflash_rows=False,
 )
+_0_5_9 = replace(
+    _0_5_15,
+    first=(0, 5, 9),
+    speculative_mib=(2048, 6144),
+    prefill_graph_in_reserve=False,
+    swa="total",
+    swa_architectures=0,
+    extra_state_buffer=0,
+    draft_states_first=True,
+    request_padding=0,
+    draft_in_cell=False,
+    own_dflash_rows=True,
+    min_requests_by_tokens=False,
+)
+_0_5_2 = replace(
+    _0_5_9,
+    first=(0, 5, 2),
+    tiers=_OLD_TIERS,
+    reserve_tiers=_OLD_RESERVE,
+    reserve_dp_mib=4096,
+    prefill_graph_in_reserve=True,
+    v_head_dim=False,
+    dsa_indexer="none",
+    swa="none",
+    checkpoint_kv=False,
+    draft_headroom=True,
+)
+_0_4_9 = replace(_0_5_2, first=(0, 4, 9), speculative_mib=(2048, 2048), flat_vlm_factor=0.9)
+RULES: tuple[Rules, ...] = (_0_4_9, _0_5_2, _0_5_9, _0_5_15, _0_5_23)
 NEWEST = RULES[-1]
 
 

@@ -14,13 +14,14 @@ from typing import Any
 from calc.bootlog import Finding, Predicted
 from calc.bootlog_lines import NUMBER as N
 from calc.bootlog_lines import LinePattern, LogFacts, Printed
-from calc.cards import GIB, card_names, load_card
+from calc.cards import card_names, load_card
 from calc.engines.vllm import suspects as suspicion
 from calc.engines.vllm.engine import layout_of
 from calc.engines.vllm.log_settings import read_setting
 from calc.engines.vllm.versions import parse_version, rules_for
 from calc.plan import Plan
 from calc.prediction import Prediction
+from calc.units import GIB
 from onboard.errors import Refusal, UsageError
 from onboard.profile import Profile
 from onboard.values import replace

@@ -7,8 +7,8 @@ from math import ceil
 
 from calc.bootlog import Finding
 from calc.bootlog_lines import LogFacts
-from calc.cards import GIB
 from calc.plan import Plan
+from calc.units import GIB
 from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, Heads, Layer, WindowAttention
 from onboard.profile import Profile
 from onboard.states import StateCache
