@@ -352,11 +352,11 @@ def test_a_users_override_stands_on_the_shipped_one(home: Path) -> None:
     assert below.effective.default_weights == "autoround-int4"
     (home / "overrides" / "gemma-4-31b.yaml").write_text(
         "model: gemma-4-31b\noverrides:\n- {path: default_weights, was: autoround-int4, to: awq, why: mine}\n"
-        "- {path: weights.awq.num_bytes, was: 17000000000, to: 17100000000, why: measured}\n"
+        "- {path: weights.awq.num_bytes, was: 24223615549, to: 24300000000, why: measured}\n"
     )
     above = catalog.load("gemma-4-31b", str(home))
     assert above.effective.default_weights == "awq"
-    assert next(w.num_bytes for w in above.effective.weights if w.name == "awq") == 17_100_000_000
+    assert next(w.num_bytes for w in above.effective.weights if w.name == "awq") == 24_300_000_000
     assert above.generated == below.generated
 
 

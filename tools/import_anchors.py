@@ -23,6 +23,8 @@ from tools.specification_flags import (
     PATCHED,
     PEAK_MIB,
     PRINTED,
+    SAME_CHECKPOINT,
+    SAME_CHECKPOINT_HOW,
     VERSIONS,
     WEIGHTS_HOW,
 )
@@ -332,6 +334,8 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
         "need_len": "needed_len",
         "est_max_len": "max_model_len_that_fits",
     }
+    if ident in SAME_CHECKPOINT:
+        flags["weights_gb"] = SAME_CHECKPOINT[ident]
     printed = {
         rename.get(k, k): v
         for k, v in logged.items()
@@ -367,7 +371,7 @@ def boot_row(row: dict[str, Any]) -> dict[str, Any]:
             "how": clean(
                 {
                     **{n: "compose file" for n in COMPOSED if n in extra},
-                    "weights_gb": WEIGHTS_HOW if extra else None,
+                    "weights_gb": WEIGHTS_HOW if extra else SAME_CHECKPOINT_HOW if ident in SAME_CHECKPOINT else None,
                     **HOW.get(ident, {}),
                     "version": patched[1]
                     if patched

@@ -31,10 +31,15 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
     from calc.commands.request import request
     from calc.estimates import trust
     from calc.predict import fits, predict
+    from calc.prediction import Note
 
     profile, plan = request(source, options)
     prediction = predict(profile, plan)
     prediction = replace(prediction, notes=prediction.notes + trust(profile, prediction))
+    if options.get("compose"):
+        source = next(d.source for d in profile.deployments if d.name == options["compose"])
+        told = Note("compose", f"{options['compose']}: {source or 'no source is stated'}")
+        prediction = replace(prediction, notes=(*prediction.notes, told))
     if prediction.verdict != "PASS":
         from calc.advice import next_steps
 
