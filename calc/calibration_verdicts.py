@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from calc.anchors import anchor_card, setup_from
 from calc.calibration_models import key_of
 from calc.calibration_record import Record
-from calc.engines.vllm.defaults import batch_defaults
-from calc.engines.vllm.versions import known_version, rules_for
+from calc.engines import engine_of
 from calc.estimates.fit import Fit
 from calc.estimates.reserve import estimate
 from calc.estimates.setup import Setup
@@ -46,9 +45,11 @@ def with_defaults(anchor: Anchor) -> Anchor:
     card = anchor_card(anchor)
     if anchor.known(*_BATCH) or card is None or not anchor.version or anchor.v0:
         return anchor
-    version, _, _ = known_version(anchor.version)
-    defaults = batch_defaults(card, rules_for(version))
-    flags = {name: getattr(defaults, name) for name in _BATCH if not anchor.known(name)}
+    engine, version = engine_of(f"{anchor.engine}@{anchor.version}")
+    defaults = getattr(engine, "batch_defaults", None)
+    if defaults is None:
+        return anchor
+    flags = {name: value for name, value in defaults(card, version).items() if not anchor.known(name)}
     how = {name: text for name, text in anchor.how.items() if name not in flags}
     return replace(anchor, flags={**anchor.flags, **flags}, how={**how, **dict.fromkeys(flags, "defaulted")})
 

@@ -17,7 +17,7 @@ from calc.engines.vllm.refusals import before_loading, memory_refusals, state_re
 from calc.engines.vllm.shape import remembered, shape_of
 from calc.engines.vllm.state_dtype import state_dtype
 from calc.engines.vllm.terms import fixed_terms
-from calc.engines.vllm.versions import rules_for
+from calc.engines.vllm.versions import known_version, rules_for
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Parts, Pool, Reason, Resolved, Term
 from calc.speculation import Speculation, speculation
@@ -61,6 +61,11 @@ class VllmEngine:
         resolved = defaults.resolve(profile, plan, card, version)
         refused = before_loading(profile, resolved)
         return replace(resolved, reasons=resolved.reasons + refused) if refused else resolved
+
+    def batch_defaults(self, card: Card, version: str) -> dict[str, int]:
+        """The batch flags that this release of `vllm serve` sets for that card, whatever the model."""
+        found = defaults.batch_defaults(card, rules_for(known_version(version)[0]))
+        return {"max_num_seqs": found.max_num_seqs, "max_num_batched_tokens": found.max_num_batched_tokens}
 
     def fixed_terms(self, profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
         return fixed_terms(profile, resolved)
