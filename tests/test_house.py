@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,24 @@ def test_modules_are_small() -> None:
     large = {n: s for n, s in sizes.items() if s > MAX_LINES}
     assert large == {}
     assert sorted(sizes.values())[len(sizes) // 2] < 160, "the median module is small"
+
+
+def test_every_room_is_on_the_floor_plan_and_nothing_else() -> None:
+    named = set(re.findall(r"`([\w/]+)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")))
+    rooms = {p.stem for package in ("onboard", "calc") for p in (ROOT / package).glob("*.py")} - {"__init__"}
+    rooms |= {f"{p.parent.name}/" for package in ("onboard", "calc") for p in (ROOT / package).glob("*/__init__.py")}
+    assert rooms - named == set()
+    inner = {p.stem for p in MODULES} | {"data/", "engines/__init__"}
+    assert {n for n in named - rooms - inner if not (ROOT / n).exists()} == set()
+
+
+def test_every_page_is_linked_and_every_link_leads_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    readme = pages[0].read_text(encoding="utf-8")
+    assert [p.name for p in (ROOT / "docs").glob("*.md") if f"(docs/{p.name})" not in readme] == []
 
 
 @pytest.mark.parametrize("folder", ["profiles", "overrides", "cards", "calibration"])
