@@ -27,7 +27,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     cache = engine.cache(profile, resolved, pool_bytes)
     fixed += cache.fixed
     terms = fixed + _cache_terms(cache, cache.asked)
-    minimum = sum(t.bytes for t in fixed) + cache.one.total
+    minimum = sum(t.bytes for t in fixed) + max(cache.one.total, cache.allocated_at_start)
     needed = sum(t.bytes for t in terms)
     reserved = sum(t.bytes for t in fixed if t.inside_budget and t not in cache.fixed) + cache.pool.bytes
     reasons = resolved.reasons + cache.reasons

@@ -109,7 +109,9 @@ class CachePlan(Struct, frozen=True, kw_only=True):
 
     `one` is what one request of max_model_len reserves (its total is `request_bytes`), `asked` the same for every
     sequence asked for. `fixed` are bytes the pool keeps back whatever is asked (vLLM's null block).
-    `max_model_len_that_fits` is the engine's own estimate for one request (0 where nothing fits).
+    `allocated_at_start` are the cache bytes an engine takes before it serves anything, where that is more than one
+    request (llama.cpp makes every slot). `max_model_len_that_fits` is the engine's own estimate for one request (0
+    where nothing fits).
     """
 
     growing_bytes_per_token: int | float
@@ -118,6 +120,7 @@ class CachePlan(Struct, frozen=True, kw_only=True):
     pool: Pool
     max_model_len_that_fits: int
     fixed: tuple[Term, ...] = ()
+    allocated_at_start: int = 0
     state_bytes_per_sequence: int = 0
     window_bytes_per_sequence: int = 0
     reasons: tuple[Reason, ...] = ()

@@ -39,6 +39,9 @@ def run(group: click.Group) -> None:
 
 def _run(group: click.Group) -> int:
     as_json = wants_json(sys.argv[1:])
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: answer into nothing, with the same exit code
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every answer

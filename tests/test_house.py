@@ -131,7 +131,7 @@ def test_every_command_has_help_and_is_documented() -> None:
     from calc import cli as calc_cli
 
     text = "\n".join(p.read_text(encoding="utf-8") for p in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
-    for program, group in (("onboard", onboard_cli.group), ("calc", calc_cli.group)):
+    for program, group in (("onboard", onboard_cli.group()), ("calc", calc_cli.group())):
         for name in group.list_commands(None):  # type: ignore[arg-type]
             try:
                 command = group.get_command(None, name)  # type: ignore[arg-type]

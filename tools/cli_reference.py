@@ -13,11 +13,11 @@ sys.path.insert(0, str(ROOT))
 
 def reference() -> str:
     """Every command of both groups with its help text."""
-    from calc.cli import group as calc
-    from onboard.cli import group as onboard
+    from calc.cli import group as calc_group
+    from onboard.cli import group as onboard_group
 
     parts = ["# Command reference", "", "Written by `make docs` from `--help`.", ""]
-    for group in (onboard, calc):
+    for group in (onboard_group(), calc_group()):
         parts += [f"## {group.name}", "", group.help or "", ""]
         with click.Context(group, info_name=group.name) as context:
             for name in group.list_commands(context):

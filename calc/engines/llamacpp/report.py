@@ -29,6 +29,7 @@ def cache_plan(
         one=single,
         asked=single * sequences,
         fixed=fixed,
+        allocated_at_start=pool - slots,
         pool=Pool(
             bytes=pool,
             block_size=PAD,
