@@ -1,4 +1,4 @@
-"""Write schema/profile.schema.json and schema/override.schema.json from the dataclasses that read those files.
+"""Write schema/profile.schema.json and schema/override.schema.json from the records that read those files.
 
 `python tools/write_schemas.py` after adding a layer kind or a profile field; a test compares the files with this.
 """
