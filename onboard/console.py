@@ -23,6 +23,7 @@ class LazyGroup(click.Group):
     def __init__(self, *, commands_at: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._at = commands_at
+        click.version_option(package_name="kvfit", message="%(package)s %(version)s")(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._at)

@@ -55,7 +55,7 @@ def executed(block: str, folder: Path) -> str:
 def test_examples_print_what_the_page_says(page: Path, tmp_path: Path, rewrite_goldens: bool) -> None:
     text = page.read_text(encoding="utf-8")
     folder = tmp_path / "work"
-    shutil.copytree(ROOT / "docs" / "examples", folder) if (ROOT / "docs" / "examples").is_dir() else folder.mkdir()
+    shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
     actual = BLOCK.sub(lambda m: f"```console\n{executed(m[1], folder)}```", text)
     if rewrite_goldens:
         page.write_text(actual, encoding="utf-8")
