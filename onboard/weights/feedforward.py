@@ -13,8 +13,8 @@ from typing import Any
 from onboard.errors import WeightsUnknown
 from onboard.facts import Facts
 from onboard.layers import Layer
+from onboard.weights.context import Context
 from onboard.weights.matrix import Matrix, linear, vector
-from onboard.weights.mixers import Context
 from onboard.weights.traits import Traits
 
 
@@ -190,10 +190,16 @@ def mlp(
     if bias is None:
         bias = bool(context.facts.get("mlp_bias")) if traits.mlp_bias is None else traits.mlp_bias
     made: list[Matrix] = []
-    if traits.gated if gated is None else gated:
+    if is_gated(context) if gated is None else gated:
         made += linear(role, f"{module}.gate_proj", hidden, width, bias=bias, copies=copies, units=units)
     made += linear(role, f"{module}.up_proj", hidden, width, bias=bias, copies=copies, units=units)
     return made + linear(role, f"{module}.down_proj", width, hidden, bias=bias, copies=copies, units=units)
+
+
+def is_gated(context: Context) -> bool:
+    """Whether the MLP has a gate: as T5's `feed_forward_proj` says, else as the family's code does."""
+    stated = context.facts.get("feed_forward_proj")
+    return bool(stated.startswith("gated")) if isinstance(stated, str) else context.traits.gated
 
 
 def expert_width(context: Context) -> int:

@@ -1,7 +1,7 @@
 """The matrices of a layer's token mixer, from its cache spec and the config's facts: one builder a spec class.
 
-Sources: vLLM 0.33 model_executor/models/{llama,deepseek_v2,qwen3_next,kimi_linear,minimax_text_01,lfm2}.py and
-model_executor/layers/mamba/mamba_mixer{,2}.py; roles say what TP does to each (`calc.shard`).
+Sources: vLLM 0.33 model_executor/models/{llama,deepseek_v2}.py; roles say what TP does to each (`calc.shard`).
+Recurrent mixers are `recurrent`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onboard import states
 from onboard.errors import WeightsUnknown
 from onboard.facts import Facts
 from onboard.layers import (
@@ -23,18 +22,9 @@ from onboard.layers import (
     Layer,
     SharedWith,
 )
-from onboard.values import Struct
+from onboard.weights.context import Context
 from onboard.weights.matrix import Matrix, linear, vector
-from onboard.weights.traits import Traits
-
-
-class Context(Struct, frozen=True):
-    """What every builder needs: the facts, the family's traits, the stack, and the width of the stream."""
-
-    facts: Facts
-    traits: Traits
-    layers: tuple[Layer, ...]
-    hidden: int
+from onboard.weights.recurrent import RECURRENT
 
 
 def mixer(context: Context, layer: Layer, index: int) -> list[Matrix]:
@@ -133,6 +123,8 @@ def _heads(context: Context, cache: Any, index: int) -> list[Matrix]:
         made += [vector("norm", "self_attn.qk_norm", (heads + kv) * cache.k_dim)]
     if traits.output_gate_whole:
         made += linear("replicated", "self_attn.gate_proj", hidden, heads * cache.k_dim)
+    if traits.gate_of_heads:
+        made += linear("attention", "self_attn.gate_proj", hidden, heads * cache.k_dim)
     if facts.get("head_gating"):
         made += linear("attention", "self_attn.g_proj", hidden, heads)
     return made
@@ -193,94 +185,11 @@ def _indexer(context: Context, cache: Any, index: int) -> list[Matrix]:
     return [*made, vector("norm", "self_attn.indexer.k_norm", 2 * dim)]
 
 
-def _delta_net(context: Context, cache: Any, index: int) -> list[Matrix]:
-    keys, values, hidden = cache.num_k_heads * cache.k_dim, cache.num_v_heads * cache.v_dim, context.hidden
-    made = linear("state", "linear_attn.in_proj_qkvz", hidden, 2 * keys + 2 * values)
-    made += linear("state", "linear_attn.in_proj_ba", hidden, 2 * cache.num_v_heads)
-    made += linear("state", "linear_attn.out_proj", values, hidden)
-    made += [Matrix(role="state", module="linear_attn.conv1d", rows=2 * keys + values, columns=cache.conv_kernel)]
-    return [
-        *made,
-        vector("state", "linear_attn.A_log", 2 * cache.num_v_heads),
-        vector("norm", "linear_attn.norm", cache.v_dim),
-    ]
-
-
-def _mamba2(context: Context, cache: Any, index: int) -> list[Matrix]:
-    """Mamba 2. B and C are by group, and a card keeps at least one whole group."""
-    inner, hidden, heads = cache.num_heads * cache.head_dim, context.hidden, cache.num_heads
-    groups = 2 * cache.num_groups * cache.state_dim
-    made = linear("state", "mixer.in_proj", hidden, 2 * inner + heads)
-    made += linear("state_groups", "mixer.in_proj", hidden, groups, units=cache.num_groups)
-    made += linear("state", "mixer.out_proj", inner, hidden)
-    made += [Matrix(role="state", module="mixer.conv1d", rows=inner, columns=cache.conv_kernel + 1)]
-    made += [
-        Matrix(
-            role="state_groups",
-            module="mixer.conv1d",
-            rows=groups,
-            columns=cache.conv_kernel + 1,
-            units=cache.num_groups,
-        )
-    ]
-    return [*made, vector("state", "mixer.A", 3 * heads), vector("state", "mixer.norm", inner)]
-
-
-def _mamba1(context: Context, cache: Any, index: int) -> list[Matrix]:
-    inner, state, hidden = cache.inner_dim, cache.state_dim, context.hidden
-    stated = context.facts.get("ssm_dt_rank")
-    rank = stated if isinstance(stated, int) and not isinstance(stated, bool) else -(-hidden // 16)
-    made = linear("state", "mixer.in_proj", hidden, 2 * inner)
-    made += linear("state", "mixer.x_proj", inner, rank + 2 * state)
-    made += linear("state", "mixer.dt_proj", rank, inner, bias=True)
-    made += linear("state", "mixer.out_proj", inner, hidden)
-    made += [Matrix(role="state", module="mixer.conv1d", rows=inner, columns=cache.conv_kernel + 1)]
-    return [*made, Matrix(role="state", module="mixer.A", rows=inner, columns=state + 1, wide=True)]
-
-
-def _short_conv(context: Context, cache: Any, index: int) -> list[Matrix]:
-    made = linear("state", "conv.in_proj", context.hidden, 3 * cache.channels)
-    made += linear("state", "conv.out_proj", cache.channels, context.hidden)
-    return [*made, Matrix(role="state", module="conv.conv", rows=cache.channels, columns=cache.conv_kernel)]
-
-
-def _kimi_delta(context: Context, cache: Any, index: int) -> list[Matrix]:
-    wide, hidden, dim = cache.num_heads * cache.head_dim, context.hidden, cache.head_dim
-    made = linear("state", "self_attn.qkv_proj", hidden, 3 * wide)
-    made += linear("replicated", "self_attn.f_a_proj", hidden, dim) + linear("state", "self_attn.f_b_proj", dim, wide)
-    made += linear("state", "self_attn.b_proj", hidden, cache.num_heads)
-    if context.facts.get("use_full_rank_gate"):
-        made += linear("state", "self_attn.g_proj", hidden, wide)
-    else:
-        made += linear("replicated", "self_attn.g_a_proj", hidden, dim) + linear(
-            "state", "self_attn.g_b_proj", dim, wide
-        )
-    made += linear("state", "self_attn.o_proj", wide, hidden)
-    made += [Matrix(role="state", module="self_attn.conv1d", rows=3 * wide, columns=cache.conv_kernel)]
-    return [
-        *made,
-        vector("state", "self_attn.dt_bias", wide + cache.num_heads),
-        vector("norm", "self_attn.o_norm", dim),
-    ]
-
-
-def _lightning(context: Context, cache: Any, index: int) -> list[Matrix]:
-    wide, hidden = cache.num_heads * cache.head_dim, context.hidden
-    made = linear("state", "self_attn.qkv_proj", hidden, 3 * wide)
-    made += linear("state", "self_attn.output_gate", hidden, wide) + linear("state", "self_attn.out_proj", wide, hidden)
-    return [*made, vector("norm", "self_attn.norm", wide)]
-
-
 BUILDERS: dict[type[CacheSpec], Callable[[Context, Any, int], list[Matrix]]] = {
     Heads: _heads,
     CrossAttention: _heads,
     LatentAttention: _latent,
     Indexer: _indexer,
     SharedWith: _shared,
-    states.GatedDeltaNet: _delta_net,
-    states.Mamba2: _mamba2,
-    states.Mamba1: _mamba1,
-    states.ShortConv: _short_conv,
-    states.KimiDelta: _kimi_delta,
-    states.LightningAttention: _lightning,
+    **RECURRENT,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from onboard.facts import Facts
 from onboard.layers import Heads
+from onboard.weights.context import Context
+from onboard.weights.feedforward import is_gated
 from onboard.weights.matrix import Matrix, linear, vector
-from onboard.weights.mixers import Context
 from onboard.weights.traits import Traits
 
 HEADLESS = ("ForRewardModel", "ForSequenceClassification", "ForTokenClassification", "ForEmbedding")
@@ -19,8 +20,9 @@ def outside(context: Context) -> list[Matrix]:
     role = "replicated" if traits.embedding_whole else "embedding"
     made = [Matrix(role=role, module="embed_tokens", rows=vocab, columns=width, units=vocab)]
     if width != hidden:
-        made += linear("replicated", "project_in", width, hidden) + linear("replicated", "project_out", hidden, width)
-    made += _positions(facts, traits, hidden)
+        made += linear("replicated", "project_in", width, hidden)
+        made += linear("replicated", "project_out", hidden, width) if traits.has_head else []
+    made += _positions(facts, traits, width if traits.embedding_norm else hidden)
     if traits.embedding_norm:
         made.append(vector("norm", "embedding_norm", 2 * hidden))
     if traits.pooler:
@@ -85,10 +87,17 @@ def encoder_stack(context: Context) -> list[Matrix]:
     if not facts.get("is_encoder_decoder") or not count:
         return []
     inner = int(facts.get("encoder_ffn_dim") or facts.layer("intermediate_size", 0) or 4 * hidden)
-    made = linear("attention", "encoder.attn", hidden, 4 * hidden, bias=True, copies=count)
-    made += linear("mlp", "encoder.mlp", hidden, (3 if traits.gated else 2) * inner, copies=count)
+    heads = int(facts.layer("num_attention_heads", 0) or 1)
+    wide = heads * int(facts.layer("head_dim", 0) or hidden // heads)
+    bias = bool(traits.qkv_bias)
+    made = linear("attention", "encoder.qkv", hidden, 3 * wide, bias=bias, copies=count)
+    made += linear("attention", "encoder.out_proj", wide, hidden, bias=bias, copies=count)
+    made += linear("mlp", "encoder.mlp", hidden, (3 if is_gated(context) else 2) * inner, bias=bias, copies=count)
+    made.append(vector("norm", "encoder.norms", (4 if traits.norm_bias else 2) * hidden, copies=count))
     bins = facts.get("num_mel_bins")
     rows = int(facts.get("max_encoder_tokens") or 0) + int(facts.get("max_target_positions") or 0)
+    if traits.positions >= 0:
+        rows += int(facts.need("learned_positions")) + traits.positions
     made += [Matrix(role="replicated", module="encoder.positions", rows=rows, columns=hidden)] if rows else []
     return made + (
         [Matrix(role="replicated", module="encoder.conv", rows=hidden, columns=3 * (bins + hidden))] if bins else []
@@ -102,7 +111,7 @@ def shared_blocks(context: Context) -> list[Matrix]:
         return []
     uses = [layer for layer in context.layers if any(isinstance(c, Heads) for c in layer.caches)]
     blocks, rank = int(facts.get("num_mem_blocks") or 1), int(facts.get("adapter_rank") or 0)
-    wide, inner = 2 * hidden, int(facts.need("intermediate_size"))
+    wide, inner = 2 * hidden, int(facts.get("intermediate_size") or 4 * hidden)
     heads = int(facts.need("num_attention_heads")) * int(facts.layer("head_dim", 0) or 0)
     made = linear("attention", "shared.qkv_proj", wide, 3 * heads, copies=blocks)
     made += linear("attention", "shared.o_proj", heads, hidden, copies=blocks)

@@ -15,9 +15,10 @@ from onboard.fields_weights import WEIGHT_FIELDS
 from onboard.layers import Layer
 from onboard.profile import TensorGroup, WeightVariant
 from onboard.values import replace
+from onboard.weights.context import Context
 from onboard.weights.feedforward import dense_width, experts, feed_forward, sparse_layers
 from onboard.weights.matrix import Matrix, linear, vector
-from onboard.weights.mixers import Context, mixer
+from onboard.weights.mixers import mixer
 from onboard.weights.outside import encoder_stack, outside, per_layer_inputs, shared_blocks
 from onboard.weights.packing import to_groups
 from onboard.weights.schemes import scheme_of
@@ -108,7 +109,8 @@ def stack(context: Context, sparse: Sequence[bool]) -> list[Matrix]:
     facts, traits, hidden = context.facts, context.traits, context.hidden
     alike: dict[tuple[Layer, bool, int], list[int]] = {}
     differ = facts.differs_by_layer()
-    for index, layer in enumerate(context.layers):
+    kept = context.layers[: facts.get("num_hidden_groups")]  # ALBERT: one group's weights serve all layers
+    for index, layer in enumerate(kept):
         alike.setdefault((layer, sparse[index], index if differ else -1), []).append(index)
     made: list[Matrix] = []
     for (layer, has_experts, _), indices in alike.items():

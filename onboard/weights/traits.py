@@ -39,6 +39,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     tied: bool | None = None  # head and embedding where no field states it
     embedding_whole: bool = False  # the embedding is on every card
     output_gate_whole: bool = False  # a gate as wide as the heads, on every card
+    gate_of_heads: bool = False  # a gate as wide as the heads, divided as they are
     shared_blocks: bool = False  # attention and MLP are blocks used by several layers (Zamba 2)
     reads_target: bool = False  # a draft without keys of its own: queries and output only
     halved_ffn: bool = False  # intermediate_size counts gate and up together
@@ -51,6 +52,9 @@ _QWEN3 = Traits(qk_norm=True)
 _NEXT = Traits(qk_norm=True, output_gate=True, shared_gate=True)
 _BERT = replace(_GPT, positions=0, embedding_norm=True, has_head=False)
 _NEMOTRON_H = Traits(gated=False, norms=1, mixer_only_layers=True, recurrent_has_mlp=False)
+_RWKV = Traits(norm_bias=True, recurrent_has_mlp=False)
+_BART = replace(_GPT, positions=2, embedding_norm=True, norms=3, tied=True)
+_T5 = Traits(gated=False, norms=3, tied=True)
 _GEMMA = Traits(norms=4, qk_norm=True)
 
 _PLAIN = (  # a Llama's matrices, or what fields alone tell
@@ -58,7 +62,9 @@ _PLAIN = (  # a Llama's matrices, or what fields alone tell
     "exaone", "smollm3", "phi3", "yi", "minicpm", "ernie4_5", "ernie4_5_moe", "seed_oss", "lfm2", "lfm2_moe",
     "falcon_h1", "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "kimi_k2", "kimi_linear",
     "glm4_moe_lite", "glm_moe_dsa", "bailing_moe", "mimo_v2_flash", "step3_text", "step3p5", "mllama_text_model",
-    "longcat_flash",
+    "longcat_flash", "ministral", "cwm", "helium", "hyperclovax", "axk1", "youtu", "mistral4", "solar_open",
+    "granitemoeshared", "step3_vl", "multi_modality", "deepseek_vl_v2", "deepseek_ref", "smollm", "internlm", "xverse",
+    "bitnet", "diffllama", "iquestcoder", "arctic", "aquila", "kimi_vl", "eurobert", "granite_swa", "granitemoe_swa",
 )  # fmt: skip
 
 TRAITS: dict[str, Traits] = {
@@ -81,9 +87,30 @@ TRAITS: dict[str, Traits] = {
     "arcee": Traits(gated=False),
     "persimmon": _GPT,
     "stablelm": Traits(norm_bias=True),
-    "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
+    **dict.fromkeys(
+        (
+            "bert", "roberta", "xlm-roberta", "camembert", "data2vec-text", "ernie", "electra", "distilbert", "mpnet",
+            "deberta-v2", "xlm-roberta-xl", "roberta-prelayernorm", "layoutlm", "rembert",
+            "megatron-bert", "xmod", "longformer", "big_bird",
+        ),
+        _BERT,
+    ),
+    "albert": replace(_BERT, pooler=True),
+    "clip_text_model": replace(_GPT, positions=0, has_head=False),
+    "siglip_text_model": replace(_GPT, positions=0, has_head=False),
+    "modernbert": Traits(has_head=False),
+    "modernbert-decoder": Traits(tied=True),
+    "nomic_bert": Traits(has_head=False, norm_bias=True),
+    "gpt_neo": replace(_GPT, qkv_bias=False, positions=0),
+    "gpt_neox_japanese": replace(_GPT, qkv_bias=False, o_bias=False, mlp_bias=False),
+    "openai-gpt": replace(_GPT, positions=0),
+    "ctrl": _GPT,
+    "xglm": _GPT,
+    "biogpt": replace(_GPT, positions=2),
+    "orion": Traits(norm_bias=True),
+    "olmo": Traits(norms=0),
+    "nanochat": Traits(gated=False, norms=0),
+    "minicpm3": Traits(tied=True),
     # --- biases on q, k and v alone ---
     "qwen": replace(_QWEN2, halved_ffn=True),
     "qwen2": _QWEN2,
@@ -116,6 +143,11 @@ TRAITS: dict[str, Traits] = {
     "olmo2": Traits(full_qk_norm=True),
     "olmo3": Traits(full_qk_norm=True),
     "olmoe": Traits(full_qk_norm=True),
+    "olmo_hybrid": Traits(full_qk_norm=True),
+    "flex_olmo": Traits(full_qk_norm=True),
+    "hunyuan": _QWEN3,
+    "hy_v3": _QWEN3,
+    "afmoe": Traits(norms=4, qk_norm=True, gate_of_heads=True),
     "hunyuan_v1_dense": _QWEN3,
     "hunyuan_v1_moe": _QWEN3,
     "dots1": _QWEN3,
@@ -151,8 +183,20 @@ TRAITS: dict[str, Traits] = {
     "mamba2": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
     "falcon_mamba": Traits(norms=1, mixer_only_layers=True, recurrent_has_mlp=False),
     "nemotron_h": _NEMOTRON_H,
+    "zamba": Traits(shared_blocks=True, recurrent_has_mlp=False, norms=1),
+    "recurrent_gemma": Traits(o_bias=True, mlp_bias=True, halved_ffn=True, tied=True),
+    "rwkv": _RWKV,
+    "rwkv5": _RWKV,
+    "rwkv6": _RWKV,
+    "rwkv7": _RWKV,
+    "xlstm": Traits(recurrent_has_mlp=False),
     "zamba2": Traits(shared_blocks=True, recurrent_has_mlp=False),
     # --- encoder and decoder ---
+    **dict.fromkeys(("bart", "mbart", "plbart", "mvp"), _BART),
+    **dict.fromkeys(("m2m_100", "marian", "pegasus"), replace(_BART, positions=-1, embedding_norm=False)),
+    **dict.fromkeys(("blenderbot", "blenderbot-small"), replace(_BART, positions=0, embedding_norm=False)),
+    **dict.fromkeys(("t5", "longt5", "pop2piano"), _T5),
+    **dict.fromkeys(("mt5", "umt5"), replace(_T5, tied=None)),
     "whisper": replace(_GPT, embedding_whole=True, norms=3),
 }  # fmt: skip
 
