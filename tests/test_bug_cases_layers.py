@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+from deriving import profile_of
 from ruamel.yaml import YAML
 
-from onboard.derive import derive
 from onboard.errors import Refusal
 from onboard.layers import FullAttention, Heads, LatentAttention, Layer
-from onboard.profile import Profile, SourceRef
+from onboard.profile import Profile
 from onboard.states import StateCache
 from tests.shared import SHARED, needs_shared
 
@@ -48,10 +48,6 @@ def pairs() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
         answers = case["expected"].get("variants") or [case["expected"]]
         found += [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(inputs, answers, strict=True))]
     return found
-
-
-def profile_of(config: dict[str, Any]) -> Profile:
-    return derive(config, model_id="m", source=SourceRef(kind="file", name="m"))
 
 
 def growing_bytes(profile: Profile, ask: dict[str, Any], tp: int = 1) -> int:

@@ -6,13 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from deriving import profile_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.derive import derive
 from onboard.errors import FieldInvalid, FieldMissing, Refusal, UnknownLayerKind
 from onboard.layers import Compressed, Indexer, WindowAttention
-from onboard.profile import Profile, SourceRef
 from onboard.states import CompressorOverlap
 
 SIZES: dict[str, Any] = {
@@ -31,10 +30,6 @@ V4: dict[str, Any] = {
     "model_type": "deepseek_v4", **SIZES, "num_key_value_heads": 1, "sliding_window": 16, "index_head_dim": 14,
     "num_nextn_predict_layers": 0,
 }  # fmt: skip
-
-
-def profile_of(config: dict[str, Any]) -> Profile:
-    return derive(config, model_id="m", source=SourceRef(kind="file", name="m"))
 
 
 # --- loops ------------------------------------------------------------------------------------------------------

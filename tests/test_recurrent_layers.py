@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deriving import profile_of
 
-from onboard.derive import derive
 from onboard.errors import FieldInvalid, FieldMissing, LayerCountMismatch, Refusal, UnknownLayerKind, WindowMissing
-from onboard.profile import Profile, SourceRef
+from onboard.profile import Profile
 from onboard.states import StateCache
 
 SIZES: dict[str, Any] = {
@@ -28,10 +28,6 @@ GDN = {
 }  # fmt: skip
 DATA = Path(__file__).parent / "data" / "recurrent_families.json"
 FAMILIES: dict[str, dict[str, Any]] = {row["family"]: row for row in json.loads(DATA.read_text(encoding="utf-8"))}
-
-
-def profile_of(config: dict[str, Any]) -> Profile:
-    return derive(config, model_id="m", source=SourceRef(kind="file", name="m"))
 
 
 def states_of(profile: Profile) -> set[tuple[tuple[str, tuple[int, ...]], ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from onboard.values import Struct
 from onboard.weights.matrix import Matrix, linear, vector
+from onboard.weights.projectors import PROJECTORS, Joint, first
 
 VISION_KEYS = ("vision_config", "vision_tower_cfg", "vit_config")
 AUDIO_KEYS = ("audio_config",)
@@ -26,7 +27,7 @@ class Tower(Struct, frozen=True, kw_only=True):
     bias: bool = True
     norms: int = 2
     replicated: bool = False
-    projector: str = "plain"  # one of PROJECTORS
+    projector: str = "plain"  # one of projectors.PROJECTORS
     positions: str = "grid"  # grid, table, two_tables, none
     classes: int = 0  # class and register tokens
     global_layers: str = ""  # a field that counts further layers
@@ -114,19 +115,15 @@ def with_defaults(tower: Mapping[str, Any], whole: str) -> Mapping[str, Any]:
     return {**constants, **{k: v for k, v in tower.items() if v is not None}, "model_type": kind}
 
 
-def _first(tower: Mapping[str, Any], *names: str) -> Any:
-    return next((tower[n] for n in names if isinstance(tower.get(n), (int, float)) and tower[n]), 0)
-
-
 def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: int) -> tuple[list[Matrix], bool]:
     entry = TOWERS.get(str(tower.get("model_type", "")))
     traits = entry or Tower(projector="two_layer")
-    depth = int(_first(tower, "depth", "num_hidden_layers", "encoder_layers", "layers", "vt_num_hidden_layers",
+    depth = int(first(tower, "depth", "num_hidden_layers", "encoder_layers", "layers", "vt_num_hidden_layers",
                        "conf_num_hidden_layers"))  # fmt: skip
-    width = int(_first(tower, "embed_dim", "d_model", "vt_hidden_size", "width", "hidden_size"))
+    width = int(first(tower, "embed_dim", "d_model", "vt_hidden_size", "width", "hidden_size"))
     inner = int(
-        _first(tower, "intermediate_size", "encoder_ffn_dim", "vt_intermediate_size")
-        or _first(tower, "mlp_ratio") * width
+        first(tower, "intermediate_size", "encoder_ffn_dim", "vt_intermediate_size")
+        or first(tower, "mlp_ratio") * width
     )
     fixed = FIXED.get(str(tower.get("architecture", "")))
     if fixed:
@@ -134,8 +131,8 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
         return [Matrix(role=f"{part}.other", module=part, rows=fixed), *joined], True
     if not depth or not width:
         return [], False
-    inner = int(_first(tower, "out_hidden_size") or inner) if traits.inner_is_out else inner
-    depth += int(_first(tower, traits.global_layers)) if traits.global_layers else 0
+    inner = int(first(tower, "out_hidden_size") or inner) if traits.inner_is_out else inner
+    depth += int(first(tower, traits.global_layers)) if traits.global_layers else 0
     attention, mlp, other = (f"{part}.{k}" for k in ("attention", "mlp", "other"))
     if traits.replicated:
         attention = mlp = other
@@ -143,12 +140,12 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
     if traits.conformer:  # attention with relative keys, two feed-forwards, a gated depthwise convolution
         made += linear(other, f"{part}.attn", width, 5 * width, copies=depth)
         made += linear(other, f"{part}.mlp", width, 16 * width + 3 * width, copies=depth)
-        return made + _projector(part, tower, root, traits, width, text), True
+        return made + PROJECTORS[traits.projector](Joint(part, tower, root, width, text)), True
     made += linear(attention, f"{part}.attn", width, 4 * width, bias=traits.bias, copies=depth)
     made += linear(mlp, f"{part}.mlp", width, (3 if traits.gated else 2) * inner, copies=depth)
     made += [vector(other, f"{part}.norms", (traits.norms + int(traits.bias) * 2) * width, copies=depth)]
     made += _stem(part, tower, traits, width)
-    made += _projector(part, tower, root, traits, width, text)
+    made += PROJECTORS[traits.projector](Joint(part, tower, root, width, text))
     return made, entry is not None
 
 
@@ -156,86 +153,26 @@ def _stem(part: str, tower: Mapping[str, Any], traits: Tower, width: int) -> lis
     """Patch embedding or convolutions, and learned positions."""
     other = f"{part}.other"
     if traits.conv2d_stem:
-        bins, deep = int(_first(tower, "num_mel_bins") or 128), int(_first(tower, "downsample_hidden_size") or 480)
+        bins, deep = int(first(tower, "num_mel_bins") or 128), int(first(tower, "downsample_hidden_size") or 480)
         made = [Matrix(role=other, module=f"{part}.conv", rows=deep, columns=9 * 2 * deep)]
         return [*made, Matrix(role=other, module=f"{part}.conv_out", rows=width, columns=deep * -(-bins // 8))]
     if traits.conv_stem:
-        bins = int(_first(tower, "num_mel_bins") or 128)
-        positions = int(_first(tower, "max_source_positions") or 1500)
+        bins = int(first(tower, "num_mel_bins") or 128)
+        positions = int(first(tower, "max_source_positions") or 1500)
         return [
             Matrix(role=other, module=f"{part}.conv", rows=width, columns=3 * (bins + width)),
             Matrix(role=other, module=f"{part}.embed_positions", rows=positions, columns=width),
         ]
-    patch = int(_first(tower, "patch_size") or 14)
-    frames = int(_first(tower, "temporal_patch_size", "patch_temporal") or 1)
-    channels = int(_first(tower, "in_channels", "num_channels", "in_chans") or 3)
+    patch = int(first(tower, "patch_size") or 14)
+    frames = int(first(tower, "temporal_patch_size", "patch_temporal") or 1)
+    channels = int(first(tower, "in_channels", "num_channels", "in_chans") or 3)
     made = [Matrix(role=other, module=f"{part}.patch_embed", rows=width, columns=channels * frames * patch**2)]
-    side = int(_first(tower, "image_size") or 0) // patch
+    side = int(first(tower, "image_size") or 0) // patch
     rows = {
         "grid": side * side + traits.classes,
-        "table": int(_first(tower, "num_position_embeddings")),
-        "patches": int(_first(tower, "num_patches")),
-        "tiles": (side * side + 1) * (1 + 9 * int(_first(tower, "max_num_tiles") or 4)),
-        "two_tables": 2 * int(_first(tower, "position_embedding_size")),
+        "table": int(first(tower, "num_position_embeddings")),
+        "patches": int(first(tower, "num_patches")),
+        "tiles": (side * side + 1) * (1 + 9 * int(first(tower, "max_num_tiles") or 4)),
+        "two_tables": 2 * int(first(tower, "position_embedding_size")),
     }.get(traits.positions, 0)
     return [*made, Matrix(role=other, module=f"{part}.positions", rows=rows, columns=width)]
-
-
-def _projector(
-    part: str, tower: Mapping[str, Any], root: Mapping[str, Any], traits: Tower, width: int, text: int
-) -> list[Matrix]:
-    """What joins the tower to the language model, by how the family does it."""
-    merge = int(_first(tower, "spatial_merge_size") or _first(root, "spatial_merge_size", "downsample_factor") or 2)
-    out = int(_first(tower, "out_hidden_size") or text)
-    wide = width * merge**2
-    role, other = f"{part}.mlp", f"{part}.other"
-    if traits.projector == "none":
-        return []
-    if traits.projector == "merger":
-        deep = tower.get("deepstack_visual_indexes")
-        copies = 1 + (len(deep) if isinstance(deep, (list, tuple)) else 0)
-        joined = linear(role, f"{part}.merger", wide, wide, bias=True, copies=copies)
-        return joined + linear(role, f"{part}.merger", wide, out, bias=True, copies=copies)
-    if traits.projector == "patch_merger":
-        joined = linear(other, f"{part}.patch_merger", wide, width)
-        return joined + linear(role, f"{part}.projector", width, text) + linear(role, f"{part}.projector", text, text)
-    if traits.projector in ("internvl", "shuffled"):
-        middle = int(_first(root, "projector_hidden_size") or text)
-        joined = linear(other, f"{part}.mlp1", 4 * width, middle, bias=True)
-        return joined + linear(other, f"{part}.mlp1", middle, text, bias=True)
-    if traits.projector == "llama4":
-        inner, into = int(_first(tower, "intermediate_size")), int(_first(tower, "projector_input_dim") or 4096)
-        final = int(_first(tower, "projector_output_dim") or into)
-        joined = linear(role, f"{part}.adapter", inner, into) + linear(role, f"{part}.adapter", into, final)
-        return joined + linear(role, f"{part}.projector", int(_first(tower, "vision_output_dim") or final), text)
-    if traits.projector == "muse":
-        middle = int(_first(root, "projector_hidden_size") or wide)
-        joined = linear(other, f"{part}.adapter", int(_first(root, "out_hidden_size") or wide), middle)
-        joined += linear(other, f"{part}.adapter", middle, middle)
-        return joined + linear(other, f"{part}.projector", middle, text)
-    if traits.projector == "glm":  # a strided convolution, a square matrix, a gated MLP
-        inner = int(_first(tower, "intermediate_size"))
-        joined = linear(other, f"{part}.downsample", wide, out, bias=True) + linear(role, f"{part}.merger", out, out)
-        return joined + linear(role, f"{part}.merger", out, 3 * inner)
-    if traits.projector == "connector":
-        scale = int(_first(root, "scale_factor") or 2)
-        return linear(other, f"{part}.connector", width * scale**2, text)
-    if traits.projector == "stacked":
-        inner = int(_first(tower, "intermediate_size", "encoder_ffn_dim"))
-        return linear(other, f"{part}.projector", inner, text) + linear(other, f"{part}.projector", text, text)
-    if traits.projector == "window_merger":
-        inner = 4 * int(_first(tower, "intermediate_size"))
-        joined = linear(other, f"{part}.merger", 4 * width, inner, bias=True)
-        joined += linear(other, f"{part}.merger", inner, width, bias=True)
-        joined += linear(other, f"{part}.merger", 4 * width, 4 * width, bias=True)
-        return joined + linear(other, f"{part}.merger", 4 * width, text, bias=True)
-    if traits.projector == "mllama":
-        return linear(other, f"{part}.projector", int(_first(tower, "vision_output_dim") or width), text, bias=True)
-    if traits.projector == "audio_mlp":
-        joined = linear(other, f"{part}.projector", width, width, bias=True)
-        return joined + linear(other, f"{part}.projector", width, int(_first(tower, "output_dim") or text), bias=True)
-    if traits.projector == "two_layer":
-        return linear(other, f"{part}.projector", width, text, bias=True) + linear(
-            other, f"{part}.projector", text, text
-        )
-    return linear(other, f"{part}.projector", width, text)
