@@ -8,8 +8,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shared import SHARED
-
 from calc.engines.llamacpp.cache import Cache, caches_of, draft_cache
 from calc.engines.llamacpp.model import LlamaModel, model_of
 from calc.engines.llamacpp.placement import HOST, Placement, place
@@ -18,6 +16,7 @@ from calc.plan import Plan
 from onboard.gguf.converter import context_length
 from onboard.gguf.derive import derive_gguf
 from onboard.profile import Profile, SourceRef
+from tests.shared import SHARED
 
 SMALL = Path(__file__).parent / "data" / "llamacpp" / "cases.json"
 

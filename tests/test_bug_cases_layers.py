@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from deriving import profile_of
 from ruamel.yaml import YAML
 
 from onboard.errors import Refusal
 from onboard.layers import FullAttention, Heads, LatentAttention, Layer
 from onboard.profile import Profile
 from onboard.states import StateCache
+from tests.deriving import profile_of
 from tests.shared import SHARED, needs_shared
 
 pytestmark = needs_shared

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT, call, run
-from shared import SHARED, needs_shared
-from tiny_model import CONFIG
+
+from tests.commands import ROOT, call, run
+from tests.shared import SHARED, needs_shared
+from tests.tiny_model import CONFIG
 
 
 def model(root: Path, text: str | bytes | None = None, **changes: Any) -> Path:

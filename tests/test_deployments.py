@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import call
 
 from calc.plan import Plan
 from calc.predict import predict
 from onboard import catalog
 from onboard.catalog_paths import shipped
 from onboard.values import fields
+from tests.commands import call
 
 MODELS = sorted(p.stem for p in shipped("profiles").glob("*.yaml"))
 KNOBS = {f.name for f in fields(Plan)}

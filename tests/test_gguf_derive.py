@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_bytes import header
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamacpp_cases import evidence, metadata
 
 from calc.engines.llamacpp.cache import caches_of
 from calc.engines.llamacpp.model import model_of
@@ -21,6 +19,8 @@ from onboard.gguf.reader import LongArray
 from onboard.inspection import to_json
 from onboard.open import inspect
 from onboard.profile import Profile, SourceRef
+from tests.gguf_bytes import header
+from tests.llamacpp_cases import evidence, metadata
 
 
 def derived(raw: dict[str, Any]) -> Profile:

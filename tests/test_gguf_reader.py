@@ -6,12 +6,12 @@ import tracemalloc
 from struct import pack
 
 import pytest
-from gguf_bytes import ARRAY, STRING, UINT32, header, pair, reader, tensor, text
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.errors import BadGguf, MissingShard
 from onboard.gguf import LongArray, read_header, read_split, split_files
+from tests.gguf_bytes import ARRAY, STRING, UINT32, header, pair, reader, tensor, text
 
 META = {
     "general.architecture": "gemma4",

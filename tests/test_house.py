@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ROOT
-from floor_plan import LAWS, OPTIONS, imports_of, within
 
 from onboard import cli as onboard_cli
 from onboard.yamlio import load
+from tests.commands import ROOT
+from tests.floor_plan import LAWS, OPTIONS, imports_of, within
 
 MODULES = sorted(p for package in ("onboard", "calc") for p in (ROOT / package).rglob("*.py"))
 MAX_LINES = 300

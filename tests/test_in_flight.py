@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call
 
 from calc.in_flight import LINEAR, RULES, quantised
 from calc.plan import Plan
@@ -16,6 +15,7 @@ from onboard.errors import UnknownKnob, UsageError
 from onboard.open import load_profile
 from onboard.profile import Profile
 from onboard.values import replace
+from tests.commands import call
 from tests.weights_rule import by_rule, profile_of
 
 QWEN = {

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from shared import SHARED, needs_shared
 
 from calc.engines.llamacpp.cache import caches_of, draft_cache
 from calc.engines.llamacpp.compute import compute_buffers
@@ -21,6 +20,7 @@ from calc.plan import Plan
 from onboard.gguf.converter import context_length
 from onboard.gguf.derive import derive_gguf
 from onboard.profile import Profile, SourceRef
+from tests.shared import SHARED, needs_shared
 
 
 def model(arch: str, **keys: Any) -> Profile:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from llamacpp_cases import Case, answer, cases, device, from_config, from_gguf
-from shared import needs_shared
 
 from calc.engines.llamacpp.placement import context_bytes
 from calc.engines.llamacpp.refusals import refusals
 from onboard.profile import Profile
+from tests.llamacpp_cases import Case, answer, cases, device, from_config, from_gguf
+from tests.shared import needs_shared
 
 HALF_MIB_DIGIT = 0.005 * 2**20 + 1024  # log lines print hundredths of a MiB, of a float
 # The measured refusal is an abort in the draft context's graph, which the engine refuses when a draft is asked for.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from llamacpp_cases import Case, answer, cases, device, from_config, from_gguf
-from shared import needs_shared
 
 from calc.engines.llamacpp.compute import compute_buffers
 from calc.engines.llamacpp.graph.alloc import Tensor, peaks
 from calc.engines.llamacpp.graph.recipes import RECIPES
 from calc.engines.llamacpp.graph.tensors import Graph
 from onboard.profile import Profile
+from tests.llamacpp_cases import Case, answer, cases, device, from_config, from_gguf
+from tests.shared import needs_shared
 
 # Cases beyond 1 %, and why.
 NO_KV_OFFLOAD = "with -nkvo the engine pins attention to the host, which the graph here does not"

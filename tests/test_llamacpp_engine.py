@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamacpp_cases import from_gguf
-from shared import SHARED, needs_shared
 
 from calc.plan import Plan
 from calc.predict import predict
@@ -18,6 +16,8 @@ from calc.prediction import Prediction
 from onboard.derive import derive
 from onboard.errors import UnknownEngine, UnknownKnob, UsageError, WeightsUnknown
 from onboard.profile import Profile, SourceRef
+from tests.llamacpp_cases import from_gguf
+from tests.shared import SHARED, needs_shared
 
 MIB = 2**20
 QWEN3 = from_gguf("Qwen__Qwen3-8B", small=True)

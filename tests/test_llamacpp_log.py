@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llamacpp_cases import evidence, from_gguf
-
 from calc.bootlog import compare, read_log
 from calc.plan import Plan
+from tests.llamacpp_cases import evidence, from_gguf
 
 GEMMA = """\
 build: 7321 (0c1e57098) with GNU 13.3.0 for Linux x86_64

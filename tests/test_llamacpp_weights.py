@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from llamacpp_cases import from_gguf
 
 from calc.plan import Plan
 from calc.predict import predict
 from onboard.profile import Profile, TensorGroup, WeightVariant
+from tests.llamacpp_cases import from_gguf
 
 QWEN3 = from_gguf("Qwen__Qwen3-8B", small=True)  # 36 layers
 LAYER, EXPERTS, TABLE, HEAD = 100 * 2**20, 300 * 2**20, 600 * 2**20, 700 * 2**20

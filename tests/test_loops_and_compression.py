@@ -6,13 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from deriving import profile_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.errors import FieldInvalid, FieldMissing, Refusal, UnknownLayerKind
 from onboard.layers import Compressed, Indexer, WindowAttention
 from onboard.states import CompressorOverlap
+from tests.deriving import profile_of
 
 SIZES: dict[str, Any] = {
     "hidden_size": 84, "num_hidden_layers": 14, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 22,

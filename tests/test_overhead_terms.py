@@ -7,10 +7,10 @@ import pytest
 from calc import Plan, predict
 from calc.cards import load_card
 from calc.estimates import calibration_status, confidence, overhead_terms, trust
-from calc.estimates.fit import GIB
 from calc.estimates.notes import verdict_share
 from calc.estimates.tables import ENCODER_OF, ENCODERS
 from calc.prediction import Prediction, Resolved, Term
+from calc.units import GIB
 from onboard.errors import FieldMissing, Refusal, UsageError
 from onboard.open import inspect, load_profile
 from onboard.profile import Profile

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from onboard.states import GatedDeltaNet
 from onboard.status import status_of
 from onboard.values import replace
 from onboard.yamlio import load_text
+from tests.commands import ROOT
 
 FULL = FullAttention(num_kv_heads=4, k_dim=512, v_dim=512)
 WINDOW = WindowAttention(num_kv_heads=16, k_dim=256, v_dim=256, window=1024)

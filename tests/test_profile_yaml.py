@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared import SHARED, needs_shared
-from tiny_model import CONFIG
 
 from onboard import onboarding, ranges
 from onboard.errors import BadProfile, Caution, NotWritable, Refusal
@@ -26,6 +23,9 @@ from onboard.read import proposed_id, read_source
 from onboard.sourced import Sourced
 from onboard.states import GatedDeltaNet
 from onboard.yamlio import load_text
+from tests.commands import ROOT, run
+from tests.shared import SHARED, needs_shared
+from tests.tiny_model import CONFIG
 
 
 def folder(root: Path, name: str = "org__tiny", **changes: Any) -> Path:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deriving import profile_of
 
 from onboard.errors import FieldInvalid, FieldMissing, LayerCountMismatch, Refusal, UnknownLayerKind, WindowMissing
 from onboard.profile import Profile
 from onboard.states import StateCache
+from tests.deriving import profile_of
 
 SIZES: dict[str, Any] = {
     "hidden_size": 84, "num_hidden_layers": 14, "num_attention_heads": 6, "num_key_value_heads": 3, "vocab_size": 211,

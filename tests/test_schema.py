@@ -9,13 +9,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from commands import ROOT
-from shared import SHARED, needs_shared
 
 from onboard.errors import Refusal
 from onboard.profile_yaml import from_data, to_data
 from onboard.read import read_source
 from onboard.yamlio import load
+from tests.commands import ROOT
+from tests.shared import SHARED, needs_shared
 
 SCHEMAS = sorted((ROOT / "schema").glob("*.schema.json"))
 FOLDERS = {"profile": "profiles", "override": "overrides", "card": "cards", "anchor": "calibration"}

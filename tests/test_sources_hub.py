@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
-from gguf_bytes import header
-from hubserver import HubServer
-from tiny_model import CONFIG
 
 from onboard.errors import UnknownModel
 from onboard.sources.spec import HubSpec, hub_spec
+from tests.commands import run
+from tests.gguf_bytes import header
+from tests.hubserver import HubServer
+from tests.tiny_model import CONFIG
 
 
 def config(**changes: Any) -> bytes:

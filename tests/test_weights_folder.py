@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import checkpoints as c
 import pytest
 
 from onboard.errors import TooLarge
 from onboard.profile import Profile
 from onboard.read import read_source
 from onboard.sources import local
+from tests import checkpoints as c
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 4, "hidden_size": 512,

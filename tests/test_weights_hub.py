@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import checkpoints as c
 import pytest
-from commands import ROOT
-from hubserver import HubServer, Sparse
+
+from tests import checkpoints as c
+from tests.commands import ROOT
+from tests.hubserver import HubServer, Sparse
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 32, "hidden_size": 4096,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import checkpoints as c
 import pytest
 
 from calc.shard import Split, fullest_stage, served
@@ -12,6 +11,7 @@ from onboard.weights.groups import geometry_of, group_tensors
 from onboard.weights.names import place
 from onboard.weights.quant import split_name
 from onboard.weights.safetensors_header import Tensor
+from tests import checkpoints as c
 from tests.test_weights_hub import LLAMA, MOE, TIED, VLM, VLM_TENSORS
 from tests.weights_rule import by_rule, profile_of
 
