@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onboard.errors import FieldInvalid
 from onboard.facts import Facts
 
 SIDE_FILE = "hf_quant_config.json"
@@ -18,12 +19,19 @@ def record_quantization(facts: Facts, *, beside: bool = False) -> None:
 
     `beside` says that the block stood in that file, so that its facts name it.
 
+    Raises FieldInvalid where the block is no mapping or its method no text.
     A KV scheme counts as vLLM 0.33 counts it: 8-bit static floats are fp8, 4-bit floats nvfp4; others are left out.
     """
     block = facts.get("quantization_config")
     where = f"{SIDE_FILE}: " if beside else facts.path("quantization_config") + "."
-    if not isinstance(block, Mapping):
+    if block is None:
         return
+    if not isinstance(block, Mapping):
+        raise FieldInvalid(
+            f"{where.rstrip(': .')} must be a mapping, not {type(block).__name__}",
+            path=where.rstrip(": ."),
+            value=str(block)[:80],
+        )
     inner = block.get("quantization") if isinstance(block.get("quantization"), Mapping) else block
     assert isinstance(inner, Mapping)
     inside = where if inner is block else f"{where}quantization."
@@ -47,7 +55,13 @@ def _method(block: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
         return "modelopt_fp4" if str(inner.get("quant_algo")).upper() == "NVFP4" else "modelopt"
     for holder, key in ((block, "quant_method"), (inner, "quant_algo"), (block, "quant_algo")):
         value = holder.get(key)
-        if isinstance(value, str) and value:
+        if value is not None and not isinstance(value, str):
+            raise FieldInvalid(
+                f"{key} must be text, not {type(value).__name__}",
+                path=f"quantization_config.{key}",
+                value=str(value)[:80],
+            )
+        if value:
             return value.lower()[:80]
     return ""
 

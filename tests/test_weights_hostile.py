@@ -9,10 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from deriving import profile_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_model import CONFIG
 
-from onboard.errors import BadHeader, MissingShard, NotJson, Refusal, TooLarge, UnsafePath, WeightsUnknown
+from onboard.errors import BadHeader, FieldInvalid, MissingShard, NotJson, Refusal, TooLarge, UnsafePath, WeightsUnknown
+from onboard.profile import Profile
 from onboard.weights.choose import choose, weight_sets
 from onboard.weights.safetensors_header import read_header, read_headers
 
@@ -160,3 +163,53 @@ def test_a_set_can_be_forced() -> None:
     assert choose(listing, lambda path: "", "fp8").chosen.num_bytes == 16
     with pytest.raises(WeightsUnknown, match="int2"):
         choose(listing, lambda path: "", "int2")
+
+
+def derived(quantization: Any) -> Profile:
+    return profile_of({**CONFIG, "quantization_config": quantization})
+
+
+QUANTISED: dict[str, tuple[Any, str]] = {
+    "negative-bits": ({"quant_method": "gptq", "bits": -4}, "quantization_config.bits"),
+    "no-bits": ({"quant_method": "gptq", "bits": 0}, "quantization_config.bits"),
+    "1000-bits": ({"quant_method": "gptq", "bits": 1000}, "quantization_config.bits"),
+    "bits-in-words": ({"quant_method": "gptq", "bits": "four"}, "quantization_config.bits"),
+    "bits-nan": ({"quant_method": "awq", "bits": float("nan")}, "quantization_config.bits"),
+    "bits-true": ({"quant_method": "awq", "w_bit": True}, "quantization_config.w_bit"),
+    "negative-group": ({"quant_method": "awq", "bits": 4, "group_size": -5}, "quantization_config.group_size"),
+    "no-group": ({"quant_method": "awq", "bits": 4, "group_size": 0}, "quantization_config.group_size"),
+    "list-for-group": ({"quant_method": "gptq", "group_size": [1]}, "quantization_config.group_size"),
+    "block-of-0": ({"quant_method": "fp8", "weight_block_size": [0, 128]}, "quantization_config.weight_block_size[0]"),
+    "packed-negative": (
+        {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": -4}}}},
+        "quantization_config.config_groups.num_bits",
+    ),
+    "named-negative": (
+        {"quant_method": "modelopt", "config_groups": {"a": {"targets": ["a.b"], "weights": {"num_bits": "x"}}}},
+        "quantization_config.config_groups.num_bits",
+    ),
+    "a-list": ([1], "quantization_config"),
+    "text": ("gptq", "quantization_config"),
+    "method-is-a-number": ({"quant_method": 7}, "quantization_config.quant_method"),
+}
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_a_quantisation_that_cannot_be_is_refused_by_its_path(name: str) -> None:
+    stated, path = QUANTISED[name]
+    with pytest.raises(FieldInvalid) as refused:
+        derived(stated)
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize("group", [-1, 1, 128, None])
+def test_groups_that_files_state_are_read(group: int | None) -> None:
+    stated = {"quant_method": "gptq", "bits": 4, "sym": True, "group_size": group}
+    sizes = [w.num_bytes for w in derived(stated).weights]
+    assert len(sizes) == 1 and sizes[0] > 0
+
+
+def test_a_method_that_no_rule_packs_has_no_weights_rather_than_plain_ones() -> None:
+    profile = derived({"quant_method": "zorp"})
+    assert profile.weights == ()
+    assert any(w.kind == "weights-unknown" and "zorp" in w.message for w in profile.warnings)

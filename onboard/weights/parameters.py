@@ -36,7 +36,19 @@ def variant_from_config(
     facts: Facts, layers: tuple[Layer, ...], mtp_layers: tuple[Layer, ...] = (), *, name: str = "config",
     quantization: Mapping[str, Any] | None = None,
 ) -> WeightVariant:  # fmt: skip
-    """The weights a config implies. Raises WeightsUnknown where a layer has no rule or a width is not stated."""
+    """The weights a config implies. Raises WeightsUnknown where a layer has no rule, a width is not stated or no rule
+    packs as the quantisation method does, FieldInvalid where what is stated of it cannot be true.
+    """
+    stated, where = quantization or {}, facts.path("quantization_config")
+    scheme = scheme_of(stated, str(facts.get("expert_dtype") or ""), where)
+    method = stated.get("quant_method")
+    if scheme is None and method:
+        raise WeightsUnknown(
+            f"no rule says how {str(method)[:80]!r} packs weights",
+            path=f"{where}.quant_method",
+            value=str(method)[:80],
+            hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
+        )
     try:
         made, known = matrices(facts, layers, mtp_layers)
     except WeightsUnknown:
@@ -48,7 +60,6 @@ def variant_from_config(
             value=error.value,
             hint="give --weights-gb X (10^9 bytes, the checkpoint's size)",
         ) from None
-    scheme = scheme_of(quantization or {}, str(facts.get("expert_dtype") or ""))
     groups = to_groups(made, scheme, element_bytes(facts), facts.get("dtype") or "bfloat16")
     ppm = UNKNOWN_PPM if not known else (QUANTISED_PPM if scheme else KNOWN_PPM)
     return WeightVariant(

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from onboard.facts import whole
 from onboard.values import Struct
 from onboard.weights.ignored import IgnoreList
 from onboard.weights.matrix import Matrix
 
+MAX_BITS, MAX_GROUP = 16, 2**20
+PER_TENSOR = ("auto-round", "auto_round", "inc")  # AutoRound: a group of 0 is the whole tensor
 ALWAYS_PLAIN = ("lm_head", "vision", "audio", "eh_proj")  # quantisers leave them unless told otherwise
 
 
@@ -69,13 +72,16 @@ class Schemes(Struct, frozen=True, kw_only=True):
         return self.rest if self.rest is not None and self.rest.covers(matrix, layer) else None
 
 
-def scheme_of(quantization: Mapping[str, Any], expert_dtype: str = "") -> Schemes | None:
+def scheme_of(
+    quantization: Mapping[str, Any], expert_dtype: str = "", where: str = "quantization_config"
+) -> Schemes | None:
     """The schemes a quantization_config (or ModelOpt's side file) states, or None where it states none we know.
 
-    `expert_dtype` `fp4` (DeepSeek-V4): experts are MXFP4 beside an FP8 model.
+    `expert_dtype` `fp4` (DeepSeek-V4): experts are MXFP4 beside an FP8 model. Raises FieldInvalid, with the path
+    below `where`, where a width, a group or a block cannot be true.
     """
-    rest = _one_scheme(quantization)
-    named = _targeted(quantization, rest)
+    rest = _one_scheme(quantization, where)
+    named = _targeted(quantization, where)
     if rest is None and not named:
         return None
     if rest is not None and (expert_dtype == "fp4" or quantization.get("moe_quant_algo")):
@@ -99,23 +105,44 @@ def _names_modules(group: Mapping[str, Any]) -> bool:
     return isinstance(targets, (list, tuple)) and bool(targets) and any("." in str(t) for t in targets)
 
 
-def _targeted(quantization: Mapping[str, Any], rest: Scheme | None) -> tuple[tuple[IgnoreList, Scheme], ...]:
+def _targeted(quantization: Mapping[str, Any], where: str) -> tuple[tuple[IgnoreList, Scheme], ...]:
     """Schemes of the modules that config groups name one by one (ModelOpt's mixed precision)."""
     found = []
     for group in _config_groups(quantization):
         weights = group.get("weights")
         if not _names_modules(group) or not isinstance(weights, Mapping):
             continue
-        bits = int(weights.get("num_bits") or 8)
+        bits = _count(weights, ("num_bits",), f"{where}.config_groups", 8, 1, MAX_BITS)
         if bits == 4:
-            scheme = Scheme(name="nvfp4", bits=4, dtype="u8", group=int(weights.get("group_size") or 16), scale_bits=8)
+            group_size = _group(weights, f"{where}.config_groups", 16)
+            scheme = Scheme(name="nvfp4", bits=4, dtype="u8", group=group_size, scale_bits=8)
         else:
             scheme = Scheme(name="fp8", bits=8, dtype="f8_e4m3", scale_bits=0)
         found.append((IgnoreList(tuple(str(t) for t in group["targets"])), scheme))
     return tuple(found)
 
 
-def _one_scheme(quantization: Mapping[str, Any]) -> Scheme | None:
+def _count(stated: Mapping[str, Any], keys: tuple[str, ...], where: str, default: int, low: int, high: int) -> int:
+    """The first of `keys` that is stated, within its bounds; null counts as not stated."""
+    found = next((key for key in keys if stated.get(key) is not None), None)
+    return default if found is None else whole(stated[found], f"{where}.{found}", low, high)
+
+
+def _group(stated: Mapping[str, Any], where: str, default: int, low: int = 1) -> int:
+    """Weights that share a scale: 0 where a whole row does, which files write as -1."""
+    return 0 if stated.get("group_size") == -1 else _count(stated, ("group_size",), where, default, low, MAX_GROUP)
+
+
+def _block(stated: Mapping[str, Any], key: str, where: str) -> tuple[int, int] | None:
+    """Rows and columns of a block with one scale, or None where no pair is stated."""
+    block = stated.get(key)
+    if not isinstance(block, (list, tuple)) or len(block) != 2:
+        return None
+    rows, columns = (whole(side, f"{where}.{key}[{i}]", 1, MAX_GROUP) for i, side in enumerate(block))
+    return rows, columns
+
+
+def _one_scheme(quantization: Mapping[str, Any], where: str) -> Scheme | None:
     if not quantization:
         return None
     inner = quantization.get("quantization")
@@ -124,15 +151,15 @@ def _one_scheme(quantization: Mapping[str, Any]) -> Scheme | None:
     algorithm = str(stated.get("quant_algo") or "").lower()
     ignored = _ignored(stated)
     if method in ("awq", "gptq", "auto-round", "auto_round", "awq_marlin", "gptq_marlin", "inc"):
-        bits, group = int(stated.get("bits") or stated.get("w_bit") or 4), int(stated.get("group_size") or 128)
+        bits = _count(stated, ("bits", "w_bit"), where, 4, 1, MAX_BITS)
+        group = _group(stated, where, 128, 0 if method in PER_TENSOR else 1)
         symmetric = bool(stated.get("sym", False)) and method != "awq"
         zero = 0 if symmetric else bits
-        return Scheme(name=method, bits=bits, dtype="i32", group=max(group, 0), zero_bits=zero, ignored=ignored)
+        return Scheme(name=method, bits=bits, dtype="i32", group=group, zero_bits=zero, ignored=ignored)
     if method in ("fp8", "fbgemm_fp8", "deepseek_fp8") or algorithm == "fp8":
-        block = stated.get("weight_block_size")
-        pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
+        block = _block(stated, "weight_block_size", where)
         return Scheme(
-            name=method or "fp8", bits=8, dtype="f8_e4m3", block=pair, scale_bits=32 if method == "fbgemm_fp8" else 0,
+            name=method or "fp8", bits=8, dtype="f8_e4m3", block=block, scale_bits=32 if method == "fbgemm_fp8" else 0,
             ignored=ignored,
         )  # fmt: skip
     if method == "mxfp4":
@@ -140,7 +167,7 @@ def _one_scheme(quantization: Mapping[str, Any]) -> Scheme | None:
     if method.startswith("modelopt") or algorithm.startswith(("nvfp4", "w4a16_nvfp4", "mixed")):
         return Scheme(name="nvfp4", bits=4, dtype="u8", group=16, scale_bits=8, ignored=ignored)
     if method == "compressed-tensors":
-        return _compressed(stated, ignored)
+        return _compressed(stated, ignored, f"{where}.config_groups")
     if method == "bitsandbytes":
         four = bool(stated.get("load_in_4bit", stated.get("_load_in_4bit", False)))
         return Scheme(
@@ -149,19 +176,18 @@ def _one_scheme(quantization: Mapping[str, Any]) -> Scheme | None:
     return None
 
 
-def _compressed(stated: Mapping[str, Any], ignored: tuple[str, ...]) -> Scheme | None:
+def _compressed(stated: Mapping[str, Any], ignored: tuple[str, ...], where: str) -> Scheme | None:
     groups = stated.get("config_groups")
     first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
     weights = first.get("weights") if isinstance(first, Mapping) else None
     if not isinstance(weights, Mapping):
         return None
-    bits, group = int(weights.get("num_bits") or 8), int(weights.get("group_size") or 0)
+    bits, group = _count(weights, ("num_bits",), where, 8, 1, MAX_BITS), _group(weights, where, 0, 0)
     is_float = weights.get("type") == "float"
-    block = weights.get("block_structure")
     if bits == 8:
-        pair = (int(block[0]), int(block[1])) if isinstance(block, (list, tuple)) and len(block) == 2 else None
+        block = _block(weights, "block_structure", where)
         dtype = "f8_e4m3" if is_float else "i8"
-        return Scheme(name="compressed-tensors", bits=8, dtype=dtype, block=pair, ignored=ignored)
+        return Scheme(name="compressed-tensors", bits=8, dtype=dtype, block=block, ignored=ignored)
     scale = 8 if is_float else 16
     zero = 0 if weights.get("symmetric", True) else bits
     return Scheme(
