@@ -5,6 +5,7 @@ The helpers answer for records what `dataclasses` answers for dataclasses.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import NODEFAULT, Struct, field
@@ -25,7 +26,11 @@ class FieldInfo(NamedTuple):
 
 def fields(record: Struct | type[Struct]) -> tuple[FieldInfo, ...]:
     """The fields of a record or its class, in order, base classes first."""
-    cls = record if isinstance(record, type) else type(record)
+    return _fields(record if isinstance(record, type) else type(record))
+
+
+@lru_cache(maxsize=256)
+def _fields(cls: type[Struct]) -> tuple[FieldInfo, ...]:
     annotations: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         own = base.__dict__.get("__annotations__", {})  # noqa: RUF063  a class's own, as written

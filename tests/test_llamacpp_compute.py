@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from calc.engines.llamacpp import compute
 from calc.engines.llamacpp.compute import compute_buffers
 from calc.engines.llamacpp.graph.alloc import Tensor, peaks
+from calc.engines.llamacpp.graph.condense import condensed
 from calc.engines.llamacpp.graph.recipes import RECIPES
 from calc.engines.llamacpp.graph.tensors import Graph
 from onboard.profile import Profile
@@ -139,3 +143,30 @@ def test_estimated_buffers_lie_within_their_interval() -> None:
                 inside += buffer.low <= sizes["compute"] <= buffer.high
     assert total > 800
     assert inside / total > 0.95
+
+
+@pytest.mark.parametrize("name", ["google__gemma-4-31B-it", "Qwen__Qwen3-8B"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_ctx": 10000, "gpus": 1},
+        {"n_ctx": 4096, "gpus": 0, "flash_attn": "off"},
+        {"n_ctx": 32768, "gpus": 2, "tensor_split": [3.0, 1.0]},
+        {"n_ctx": 8192, "gpus": 1, "n_gpu_layers": 20, "n_seq_max": 3, "type_k": "q8_0", "type_v": "q8_0"},
+    ],
+    ids=["one", "host", "pipeline", "part"],
+)
+def test_a_cut_stack_has_the_whole_ones_peaks(name: str, params: dict[str, Any]) -> None:
+    profile = from_gguf(name, small=True)
+    got = answer(profile, params)
+    shape, recipe = compute.shape_of(profile, got.model, got.settings), compute.RECIPES[got.model.name]
+    pipeline = params["gpus"] > 1
+    whole = compute._peaks_of(shape, recipe, got.placement, pipeline, tuple(range(len(shape.layers))))
+    assert compute._peaks(shape, recipe, got.placement, pipeline) == whole
+    assert len(condensed(shape.layers, 2)) < len(shape.layers) / 3
+
+
+def test_only_repetitions_are_cut() -> None:
+    assert condensed("abcdefg", 2) == tuple(range(7))
+    assert [("aab" * 9)[i] for i in condensed("aab" * 9, 2)] == list("aab" * 3)
+    assert len(condensed("a" * 40, 3)) == 4

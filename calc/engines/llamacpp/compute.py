@@ -11,6 +11,7 @@ from typing import Any
 
 from calc.engines.llamacpp.cache import window_cells
 from calc.engines.llamacpp.estimate import Buffer, estimated_buffers
+from calc.engines.llamacpp.graph.condense import CUTS, KEPT, KEPT_IN_PIPELINES, condensed
 from calc.engines.llamacpp.graph.dense import INPUT, OUTPUT, LayerShape, Shape, dense_graph
 from calc.engines.llamacpp.graph.recipes import RECIPES, Recipe
 from calc.engines.llamacpp.graph.schedule import buffers
@@ -18,8 +19,10 @@ from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST, Placement
 from calc.engines.llamacpp.settings import Settings
 from calc.engines.llamacpp.types import cache_type, is_quantised
+from calc.memo import remembered
 from onboard.layers import ChunkedAttention, FullAttention, Layer, SharedWith, WindowAttention
 from onboard.profile import Profile
+from onboard.values import replace
 
 
 def output_bytes(profile: Profile, settings: Settings) -> int:
@@ -41,12 +44,28 @@ def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, pla
 @lru_cache(maxsize=128)
 def _peaks(shape: Shape, recipe: Recipe, placement: Placement, pipeline: bool) -> dict[int, int]:
     """A prediction asks for the same graph several times."""
-    return buffers(dense_graph(shape, recipe), device_of(placement), placement.devices, pipeline=pipeline)
+    keys = [(layer, placement.layers[i], i < shape.deepstack) for i, layer in enumerate(shape.layers)]
+    least = KEPT_IN_PIPELINES if pipeline else KEPT
+    found = [_peaks_of(shape, recipe, placement, pipeline, condensed(keys, dropped, least)) for dropped in CUTS]
+    if found[0] == found[1]:
+        return found[0]
+    return _peaks_of(shape, recipe, placement, pipeline, tuple(range(len(keys))))
+
+
+def _peaks_of(
+    shape: Shape, recipe: Recipe, placement: Placement, pipeline: bool, kept: tuple[int, ...]
+) -> dict[int, int]:
+    """Peaks of the graph with these layers alone."""
+    fewer = replace(
+        shape, layers=tuple(shape.layers[i] for i in kept), deepstack=sum(i < shape.deepstack for i in kept)
+    )
+    placed = replace(placement, layers=tuple(placement.layers[i] for i in kept))
+    return buffers(dense_graph(fewer, recipe), device_of(placed), placed.devices, pipeline=pipeline)
 
 
 def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
     """Widths and batch of the graph. MLP widths are the config's, the same for every layer."""
-    layers = tuple(_layer_shape(profile, model, layer) for layer in model.layers)
+    layers = remembered(profile, ("layer shapes", model.name), lambda: _layer_shapes(profile, model))
     k, v = cache_type(settings.type_k), cache_type(settings.type_v)
     v_head = max(model.v_widths, default=0)
     tokens = -(-min(settings.n_ctx, settings.n_ubatch) // settings.n_seq_max) * settings.n_seq_max
@@ -61,13 +80,19 @@ def shape_of(profile: Profile, model: LlamaModel, settings: Settings) -> Shape:
         flash_attn=settings.flash_attn,
         widest_v=model.widest_v,
         deepstack=_count(profile, "num_deepstack_layers"),
+        num_deep=_count(profile, "num_deepstack_layers"),
         per_layer=_count(profile, "per_layer_input"),
+        per_layer_total=_count(profile, "per_layer_input") * len(layers),
         fused_qkv=bool(profile.fact("fused_qkv")),
         cast=k is not None and k.name == "f32",
         k_rotation=_rotation(_k_head(model, False)) if k is not None and is_quantised(k) else 0,
         window_k_rotation=_rotation(_k_head(model, True)) if k is not None and is_quantised(k) else 0,
         v_rotation=64 if v is not None and is_quantised(v) and v_head % 64 == 0 else 0,
     )
+
+
+def _layer_shapes(profile: Profile, model: LlamaModel) -> tuple[LayerShape, ...]:
+    return tuple(_layer_shape(profile, model, layer) for layer in model.layers)
 
 
 def _k_head(model: LlamaModel, window: bool) -> int:

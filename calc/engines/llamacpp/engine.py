@@ -19,6 +19,7 @@ from calc.engines.llamacpp.report import cache_plan, device_list
 from calc.engines.llamacpp.settings import Settings, settings_of
 from calc.engines.llamacpp.versions import version_of
 from calc.estimates.unstated import completed, unstated, widened, words
+from calc.memo import remembered
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Note, Reason, Resolved, Term
 from calc.speculation import Speculation, speculation
@@ -45,8 +46,8 @@ class LlamaCpp(Struct, frozen=True):
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
         check_knobs(plan)
         numbers, text = version_of(version)
-        model = model_of(profile)
-        trained = context_length(profile)
+        model = _model(profile)
+        trained = _trained(profile)
         if plan.max_model_len is None and not trained:
             raise FieldMissing(
                 f"{profile.id} states no context length", path="max_model_len", hint="give --ctx-size (--max-model-len)"
@@ -104,15 +105,17 @@ class LlamaCpp(Struct, frozen=True):
 
     def cache(self, profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePlan:
         weights = _weights(profile, resolved.plan)
-        model = model_of(profile)
+        model = _model(profile)
         held = _held(profile, resolved, weights)
         sequences = int(resolved.derived["sequences"])
         single = _settings(profile, model, resolved, one=True)
         draft = _is_mtp(profile, resolved.plan)
-        one = _measure(profile, model, single, weights, draft)
+        one = footprint(profile, model, single, draft=draft, buffers=False)
         budget = self.budget_bytes(profile, resolved) - _drafter_bytes(profile, resolved.plan)
         measure = partial(_at_length, profile, model, resolved, weights, draft)
-        most = longest_context(measure, context_length(profile) or held.settings.n_ctx, budget)
+        longest = _trained(profile) or held.settings.n_ctx
+        key = ("longest", replace(resolved.plan, max_model_len=None), resolved.version, budget, longest)
+        most = remembered(profile, key, lambda: longest_context(measure, longest, budget))
         return cache_plan(model, held, one, sequences, pool_bytes, most)
 
     def devices(
@@ -144,7 +147,7 @@ def _settings(profile: Profile, model: LlamaModel, resolved: Resolved, *, one: b
         plan = replace(plan, max_num_seqs=1, kv_unified=False)
     return settings_of(
         plan,
-        n_ctx_train=context_length(profile),
+        n_ctx_train=_trained(profile),
         causal=not model.arch.no_cache,
         rollback=model.arch.rollback,
         swa_rule=resolved.version,
@@ -160,12 +163,23 @@ def _weights(profile: Profile, plan: Plan) -> WeightVariant:
 
 
 def _measure(profile: Profile, model: LlamaModel, settings: Settings, weights: WeightVariant, draft: bool) -> Footprint:
-    stated = completed(profile)[1] if unstated(profile) else profile
-    return footprint(stated, model, settings, variant=weights, draft=draft)
+    def made() -> Footprint:
+        stated = completed(profile)[1] if unstated(profile) else profile
+        return footprint(stated, model, settings, variant=weights, draft=draft)
+
+    return remembered(profile, ("footprint", settings, weights.name, weights.num_bytes, draft), made)
+
+
+def _model(profile: Profile) -> LlamaModel:
+    return remembered(profile, "llama.cpp model", lambda: model_of(profile))
+
+
+def _trained(profile: Profile) -> int:
+    return remembered(profile, "llama.cpp context length", lambda: context_length(profile))
 
 
 def _held(profile: Profile, resolved: Resolved, weights: WeightVariant) -> Footprint:
-    model = model_of(profile)
+    model = _model(profile)
     settings = _settings(profile, model, resolved)
     return _measure(profile, model, settings, weights, _is_mtp(profile, resolved.plan))
 

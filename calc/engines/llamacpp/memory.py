@@ -41,8 +41,12 @@ def footprint(
     variant: WeightVariant | None = None,
     total_weights: int = 0,
     draft: bool = False,
+    buffers: bool = True,
 ) -> Footprint:
-    """What is held with these parameters. `variant` places weights by tensor, `total_weights` shares a sum out."""
+    """What is held with these parameters. `variant` places weights by tensor, `total_weights` shares a sum out.
+
+    Without `buffers` none is worked out: that of a context which is only counted is nobody's.
+    """
     placement = place(model.num_blocks, settings)
     caches = caches_of(model, settings)
     extra = draft_cache(model, settings) if draft else None
@@ -52,15 +56,18 @@ def footprint(
         if variant is not None
         else by_layers(total_weights, placement)
     )
-    buffers = compute_buffers(profile, model, settings, placement)
-    host = buffers[HOST]
-    output = output_bytes(profile, settings)
-    buffers = {**buffers, HOST: Buffer(host.bytes + output, host.low + output, host.high + output, host.rule)}
     return Footprint(
         settings=settings,
         placement=placement,
         caches=caches,
         weights=weights,
         context=context_bytes(caches, placement, settings),
-        compute=buffers,
+        compute=_buffers(profile, model, settings, placement) if buffers else {},
     )
+
+
+def _buffers(profile: Profile, model: LlamaModel, settings: Settings, placement: Placement) -> dict[int, Buffer]:
+    """Compute buffers, and the output rows beside the host's."""
+    found = compute_buffers(profile, model, settings, placement)
+    host, output = found[HOST], output_bytes(profile, settings)
+    return {**found, HOST: Buffer(host.bytes + output, host.low + output, host.high + output, host.rule)}

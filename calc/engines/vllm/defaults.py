@@ -11,8 +11,9 @@ from typing import Any
 
 from calc.cards import Card
 from calc.engines.vllm.kv_dtype import KvDtype, resolve_kv_dtype
-from calc.engines.vllm.shape import Shape, remembered, shape_of
+from calc.engines.vllm.shape import Shape, shape_of
 from calc.engines.vllm.versions import Rules, Version, known_version, rules_for
+from calc.memo import remembered
 from calc.plan import Plan
 from calc.prediction import Note, Reason, Resolved
 from calc.speculation import Speculation, speculation

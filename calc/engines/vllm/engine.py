@@ -14,10 +14,11 @@ from calc.engines.vllm.groups import LayoutError
 from calc.engines.vllm.layout import Layout, Request, build_layout
 from calc.engines.vllm.pool import Sizes, capacity, demand_blocks, request_parts
 from calc.engines.vllm.refusals import before_loading, memory_refusals, state_refusals
-from calc.engines.vllm.shape import remembered, shape_of
+from calc.engines.vllm.shape import shape_of
 from calc.engines.vllm.state_dtype import state_dtype
 from calc.engines.vllm.terms import fixed_terms
 from calc.engines.vllm.versions import known_version, rules_for
+from calc.memo import remembered
 from calc.plan import Plan
 from calc.prediction import CachePlan, Device, Parts, Pool, Reason, Resolved, Term
 from calc.speculation import Speculation, speculation

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from calc.engines.vllm.layout import Layout
 from calc.engines.vllm.pool import Capacity
-from calc.engines.vllm.shape import Shape, remembered, shape_of
+from calc.engines.vllm.shape import Shape, shape_of
 from calc.engines.vllm.supported import unserved
 from calc.engines.vllm.versions import Rules
 from calc.in_flight import quantization_problem
+from calc.memo import remembered
 from calc.prediction import Reason, Resolved
 from calc.units import GIB
 from calc.weights import wanted_variant

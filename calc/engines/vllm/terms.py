@@ -6,8 +6,8 @@ from operator import attrgetter
 
 from calc.adapters import adapters_term
 from calc.drafters import drafter_term
-from calc.engines.vllm.shape import remembered
 from calc.estimates import overhead_terms
+from calc.memo import remembered
 from calc.plan import Plan
 from calc.prediction import Resolved, Term
 from calc.weights import weights_term

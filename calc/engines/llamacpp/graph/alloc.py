@@ -5,7 +5,7 @@ Source: ggml 0.25.3 src/ggml-alloc.c (ggml_gallocr_alloc_graph_impl, ggml_dyn_ta
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 
 from onboard.values import Struct
 
@@ -47,11 +47,13 @@ class _Arena:
     def take(self, size: int) -> int:
         size = -(-size // ALIGNMENT) * ALIGNMENT
         best, best_size = -1, ENDLESS
-        for index, (_, room) in enumerate(self.free[:-1]):
+        last = len(self.free) - 1
+        for index in range(last):
+            room = self.free[index][1]
             if size <= room <= best_size:
                 best, best_size = index, room
         if best < 0:
-            best = len(self.free) - 1
+            best = last
         offset, room = self.free[best]
         if room == size:
             del self.free[best]
@@ -64,13 +66,15 @@ class _Arena:
         size = -(-size // ALIGNMENT) * ALIGNMENT
         if not size:
             return
-        insort(self.free, (offset, size))
-        index = self.free.index((offset, size))
-        if index + 1 < len(self.free) and offset + size == self.free[index + 1][0]:
-            self.free[index] = (offset, size + self.free.pop(index + 1)[1])
-        if index and sum(self.free[index - 1]) == offset:
-            last, room = self.free[index - 1]
-            self.free[index - 1] = (last, room + self.free.pop(index)[1])
+        free = self.free
+        index = bisect_left(free, (offset,))
+        if index < len(free) and offset + size == free[index][0]:
+            size += free.pop(index)[1]
+        if index and sum(free[index - 1]) == offset:
+            last, room = free[index - 1]
+            free[index - 1] = (last, room + size)
+        else:
+            free.insert(index, (offset, size))
 
 
 def peaks(nodes: list[Tensor], leafs: list[Tensor], devices: tuple[int, ...]) -> dict[int, int]:
@@ -104,7 +108,8 @@ def peaks(nodes: list[Tensor], leafs: list[Tensor], devices: tuple[int, ...]) ->
                 allocate(src, src.device)
     for node in nodes:
         for src in node.srcs:
-            allocate(src, src.device)
+            if not src.allocated:
+                allocate(src, src.device)
         allocate(node, node.device)
         for src in node.srcs:
             src.children -= 1

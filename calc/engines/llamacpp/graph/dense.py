@@ -42,8 +42,10 @@ class Shape(Struct, frozen=True, kw_only=True):
     k_rotation: int = 0
     window_k_rotation: int = 0
     v_rotation: int = 0
-    deepstack: int = 0
+    deepstack: int = 0  # layers that add features; `num_deep` blocks of them stand beside the embeddings
+    num_deep: int = 0
     per_layer: int = 0
+    per_layer_total: int = 0
     fused_qkv: bool = False
     cast: bool = False
 
@@ -95,10 +97,10 @@ class _Builder:
 
     def _embedding(self) -> Tensor:
         shape, g = self.s, self.g
-        wide = F32 * shape.hidden * shape.tokens * (1 + shape.deepstack)
+        wide = F32 * shape.hidden * shape.tokens * (1 + shape.num_deep)
         tokens, direct = g.leaf(I32 * shape.tokens), g.leaf(wide)
         cur = self._wide(tokens, layer=INPUT)
-        if shape.deepstack:
+        if shape.num_deep:
             self.deep = g.op(wide, cur)
             cur = g.view(self.deep)
         g.expand(self.deep or cur)
@@ -119,7 +121,7 @@ class _Builder:
 
     def _per_layer_inputs(self, cur: Tensor) -> Tensor:
         """Gemma's per-layer embeddings: looked up and projected on the host, all layers at once."""
-        g, size = self.g, F32 * self.s.per_layer * len(self.s.layers) * self.s.tokens
+        g, size = self.g, F32 * self.s.per_layer_total * self.s.tokens
         looked_up = g.op(size, g.view(g.op(size, g.leaf(I32 * self.s.tokens), layer=INPUT)), inplace=True)
         g.expand(looked_up)
         projected = g.view(g.op(size, g.op(size, cur, layer=INPUT), inplace=True))

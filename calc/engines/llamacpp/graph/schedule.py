@@ -61,10 +61,18 @@ def _with_copies(nodes: list[Tensor], copies: int) -> tuple[list[Tensor], list[T
         device = split[0].device
         assert device is not None
         for node in split:
+            if all(_is_near(src, device) for src in node.srcs):
+                continue
             node.srcs = tuple(_local(src, device, made, out, extra, copies) for src in node.srcs)
         out.extend(split)
         start = end
     return out, extra
+
+
+def _is_near(src: Tensor, device: int) -> bool:
+    """Whether the source can be read from where it lies."""
+    home = src if src.view_of is None else src.view_of
+    return src.external or home.device == device or home.external or home.device is None
 
 
 def _local(
@@ -76,9 +84,9 @@ def _local(
     copies: int,
 ) -> Tensor:
     """The source itself, or its copy on `device`."""
-    home = src if src.view_of is None else src.view_of
-    if src.external or home.external or home.device == device or home.device is None:
+    if _is_near(src, device):
         return src
+    home = src if src.view_of is None else src.view_of
     key = (id(src), device)
     if key not in made:
         copy = Tensor(src.size, device=device)

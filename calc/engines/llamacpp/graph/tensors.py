@@ -35,5 +35,6 @@ class Graph:
             return
         self._seen.add(id(tensor))
         for src in tensor.srcs:
-            self.expand(src)
+            if not src.external and id(src) not in self._seen:
+                self.expand(src)
         (self.nodes if tensor.srcs else self.leafs).append(tensor)
