@@ -64,6 +64,33 @@ def test_sglang_keeps_nothing_inside(qwen: Profile) -> None:
     assert terms["context"].bytes / GIB == pytest.approx(0.7, abs=0.1)  # 22.82 to 22.91 of 23.58 GiB free (boots)
 
 
+@pytest.mark.parametrize(
+    ("card", "sequences", "took"),
+    [
+        ("rtx-3090", 1, 0.06),
+        ("rtx-3090", 4, 0.07),
+        ("rtx-3090", 8, 0.09),
+        ("dgx-spark", 1, 1.26),
+        ("dgx-spark", 4, 0.58),
+    ],
+)
+def test_sglangs_graphs_cover_what_boots_took(qwen: Profile, card: str, sequences: int, took: float) -> None:
+    plan = Plan(engine="sglang", card=card, tensor_parallel_size=1, max_num_seqs=sequences, weights_gb=10)
+    graphs = next(t for t in predict(qwen, plan).terms if t.name == "cuda_graphs")
+    assert graphs.low <= took * GIB <= graphs.high and not graphs.inside_budget
+    eager = next(t for t in predict(qwen, replace(plan, enforce_eager=True)).terms if t.name == "cuda_graphs")
+    assert eager.high == 0
+
+
+def test_sglangs_built_in_drafter_weighs_what_vllms_does(qwen: Profile) -> None:
+    plan = Plan(tensor_parallel_size=2, max_model_len=32768, drafter="mtp", num_speculative_tokens=3, weights="config")
+    sizes = [
+        {t.name: t.bytes for t in predict(qwen, replace(plan, engine=name, card="h100-80gb")).terms}.get("drafter")
+        for name in ("vllm", "sglang")
+    ]
+    assert sizes[0] == sizes[1] and sizes[0]
+
+
 def test_families_of_encoders_are_in_the_table() -> None:
     assert set(ENCODER_OF.values()) <= set(ENCODERS)
     assert all(e.low <= e.gib <= e.high and e.source for e in ENCODERS.values())

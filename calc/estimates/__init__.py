@@ -14,6 +14,7 @@ from calc.estimates.notes import advice, trust
 from calc.estimates.reserve import estimate
 from calc.estimates.runtime import outside
 from calc.estimates.setup import Setup, setup_of
+from calc.estimates.sglang import sglang_graphs
 from calc.estimates.specification import NAME, specification_terms
 from calc.estimates.unstated import completed, unstated, widened, words
 from calc.prediction import Resolved, Term
@@ -46,10 +47,10 @@ def overhead_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
 
 def _terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
     terms = {"vllm": _vllm, "sglang": _sglang}.get(resolved.engine, _others)
-    return terms(setup_of(profile, resolved), load_fit(), profile.id)
+    return terms(setup_of(profile, resolved), load_fit(), profile.id, resolved)
 
 
-def _vllm(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+def _vllm(setup: Setup, fit: Fit, model: str, resolved: Resolved) -> tuple[Term, ...]:
     found = estimate(setup, fit, model)
     missing = "; ".join(unmodelled(setup))
     terms = [
@@ -75,24 +76,18 @@ def _vllm(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _sglang(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+def _sglang(setup: Setup, fit: Fit, model: str, resolved: Resolved) -> tuple[Term, ...]:
     """SGLang profiles nothing: what mem_fraction_static leaves must hold the forward pass of a chunk, the graphs and
     the context.
     """
-    captured = Part(
-        "cuda_graphs",
-        min(0.6, 0.03 + 0.01 * setup.max_num_seqs) * 2**30,
-        "0.03 to 0.11 GB for 4 to 8 sequences in boots",
-    )
-    graphs_term = captured if not setup.eager else Part("cuda_graphs", 0.0, "disabled")
     return (
         _term("activation", forward_part(setup, fit), setup, fit, inside=False),
-        _term("cuda_graphs", graphs_term, setup, fit, inside=False),
+        sglang_graphs(setup, resolved.derived),
         _term("context", outside(setup, fit), setup, fit, inside=False),
     )
 
 
-def _others(setup: Setup, fit: Fit, model: str) -> tuple[Term, ...]:
+def _others(setup: Setup, fit: Fit, model: str, resolved: Resolved) -> tuple[Term, ...]:
     """llama.cpp computes its own compute buffers exactly; the device context stands outside them."""
     return (_term("context", outside(setup, fit), setup, fit, inside=False),)
 

@@ -7,13 +7,12 @@ GB10, where the operating system shares it, 112.1 of 121.69.
 
 from __future__ import annotations
 
+from calc.drafters import drafter_term
 from calc.engines.sglang.settings import Settings
 from calc.estimates import overhead_terms
 from calc.prediction import Resolved, Term
-from calc.speculation import speculation
 from calc.units import GIB
 from calc.weights import weights_term
-from onboard.errors import WeightsUnknown
 from onboard.profile import Profile
 
 # GiB taken before weights, by the CUDA context and collectives: (low, used, high), on one card, on several, on one
@@ -37,7 +36,7 @@ def budget_bytes(resolved: Resolved, settings: Settings) -> int:
 def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tuple[Term, ...]:
     """Weights, drafter, images' reserve (inside the budget); activation, graphs and runtime (outside)."""
     terms = [weights_term(profile, resolved)]
-    drafter = _drafter_term(profile, resolved)
+    drafter = drafter_term(profile, resolved)  # loaded before the pool is sized: inside the budget
     if drafter is not None:
         terms.append(drafter)
     if settings.multimodal_reserve_bytes:
@@ -64,23 +63,3 @@ def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tup
             )
         )
     return tuple(terms)
-
-
-def _drafter_term(profile: Profile, resolved: Resolved) -> Term | None:
-    """A separate drafter's weights are loaded before the pool is sized, so they count against the budget."""
-    spec = speculation(profile, resolved.plan)
-    if spec is None or spec.weights_bytes == 0:
-        return None
-    if spec.weights_bytes is None:
-        raise WeightsUnknown(
-            f"the weights of drafter {spec.name} are not known",
-            path="--drafter-gb",
-            hint="give --drafter-gb X (10^9 bytes)",
-        )
-    shares = resolved.plan.tensor_parallel_size
-    return Term(
-        name="drafter",
-        bytes=-(-spec.weights_bytes // shares),
-        rule=f"{spec.weights_bytes} / {shares} cards",
-        origin="override",
-    )
