@@ -28,7 +28,8 @@ def sglang_graphs(setup: Setup, derived: Mapping[str, Any]) -> Term:
     size = LEAST + DECODE * decode + PREFILL * prefill
     beside = BESIDE_UNIFIED if setup.link == "unified" else BESIDE + (GIB if setup.sparse or setup.latent else 0)
     return Term(
-        name="cuda_graphs", bytes=size, low_bytes=int(LEAST_SHARE * (LEAST + DECODE * decode)), high_bytes=int(TIMES * size) + beside,
+        name="cuda_graphs", bytes=size,
+        low_bytes=int(LEAST_SHARE * (LEAST + DECODE * decode)), high_bytes=int(TIMES * size) + beside,
         rule=f"30 MiB + {decode} sequences x 2 MiB + {prefill} prefill sizes x 8 MiB, the engine's own allowance",
         origin="default", inside_budget=False,
     )  # fmt: skip
