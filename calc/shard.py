@@ -19,15 +19,25 @@ HALVED = {"f32": 2, "float32": 2, "f64": 4, "float64": 4}  # loaded at 16 bits (
 
 
 class Split(Struct, frozen=True):
-    """How a plan divides a model. `ep` is the number of cards that share the experts whole (1: TP divides each)."""
+    """How a plan divides a model. `ep` is the number of cards that share the experts whole (1: TP divides each).
+
+    Data parallelism moves two of the widths off TP; 0 means that they are TP's.
+    """
 
     tp: int = 1
     pp: int = 1
     ep: int = 1
+    attention_tp: int = 0  # cards that divide the attention: TP / DP under SGLang's DP attention
+    expert_tp: int = 0  # cards that divide each expert: TP x DP in vLLM without EP
+    whole_embedding: bool = False  # SGLang: the embedding is on every card under DP attention
     keeps_tied_k: bool = False  # the engine stores a tied K once (llama.cpp)
     expert_width: int = (
         0  # MXFP4: each card's share of an expert's width is padded to 64 (layers/quantization/mxfp4.py)
     )
+
+    @property
+    def by_heads(self) -> int:
+        return self.attention_tp or self.tp
 
     @property
     def text(self) -> str:
@@ -38,10 +48,17 @@ class Split(Struct, frozen=True):
 
 
 def split_of(resolved: Resolved) -> Split:
-    """The split a resolved plan means. Experts go whole to cards under expert parallelism: EP = TP x DP (vLLM)."""
-    plan = resolved.plan
-    ep = plan.tensor_parallel_size * plan.data_parallel_size if plan.enable_expert_parallel else 1
-    return Split(tp=plan.tensor_parallel_size, pp=plan.pipeline_parallel_size, ep=ep)
+    """The split a resolved plan means. Experts go whole to cards under expert parallelism.
+
+    vLLM 0.33: each DP rank is TP cards of its own, and experts spread over all of them (layers/fused_moe/config.py).
+    SGLang 0.5.23: DP attention divides the TP cards into groups (layers/dp_attention.py); experts stay on all of them.
+    """
+    plan, tp, dp = resolved.plan, resolved.plan.tensor_parallel_size, resolved.plan.data_parallel_size
+    pp = plan.pipeline_parallel_size
+    if resolved.engine == "sglang":
+        ep = tp if plan.enable_expert_parallel else 1
+        return Split(tp=tp, pp=pp, ep=ep, attention_tp=max(1, tp // dp), whole_embedding=dp > 1)
+    return Split(tp=tp, pp=pp, ep=tp * dp if plan.enable_expert_parallel else 1, expert_tp=tp * dp)
 
 
 def _ceil(a: int, b: int) -> int:
@@ -52,14 +69,18 @@ def _divided(group: TensorGroup, size: int, split: Split) -> int:
     return _ceil(size, split.tp)
 
 
+def _by_attention(group: TensorGroup, size: int, split: Split) -> int:
+    return _ceil(size, split.by_heads)
+
+
 def _whole(group: TensorGroup, size: int, split: Split) -> int:
     return size
 
 
 def _by_heads(group: TensorGroup, size: int, split: Split) -> int:
     """Each card holds whole heads, at least one: replicated beyond TP = heads."""
-    units = group.num_units
-    return _ceil(size * _ceil(units, split.tp), units) if units else _ceil(size, split.tp)
+    units, cards = group.num_units, split.by_heads
+    return _ceil(size * _ceil(units, cards), units) if units else _ceil(size, cards)
 
 
 def _tied_k(group: TensorGroup, size: int, split: Split) -> int:
@@ -76,14 +97,19 @@ def _by_rows(group: TensorGroup, size: int, split: Split) -> int:
     return _ceil(size * _ceil(padded, split.tp), rows)
 
 
+def _embedding(group: TensorGroup, size: int, split: Split) -> int:
+    return size if split.whole_embedding else _by_rows(group, size, split)
+
+
 def _by_experts(group: TensorGroup, size: int, split: Split) -> int:
     """Whole experts on the fullest card under EP; under TP every expert is divided."""
     if split.ep > 1 and group.num_units:
         return _ceil(size * _ceil(group.num_units, split.ep), group.num_units)
+    cards = split.expert_tp or split.tp
     if split.expert_width:
-        padded = _ceil(_ceil(split.expert_width, split.tp), EXPERT_PADDING) * EXPERT_PADDING
+        padded = _ceil(_ceil(split.expert_width, cards), EXPERT_PADDING) * EXPERT_PADDING
         return _ceil(size * padded, split.expert_width)
-    return _ceil(size, split.tp)
+    return _ceil(size, cards)
 
 
 def _nothing(group: TensorGroup, size: int, split: Split) -> int:
@@ -91,17 +117,17 @@ def _nothing(group: TensorGroup, size: int, split: Split) -> int:
 
 
 RULES: dict[str, Callable[[TensorGroup, int, Split], int]] = {
-    "embedding": _by_rows,
+    "embedding": _embedding,
     "lm_head": _by_rows,
-    "attention": _divided,
-    "latent_up": _divided,
+    "attention": _by_attention,
+    "latent_up": _by_attention,
     "kv_proj": _by_heads,
     "kv_unused": _by_heads,
     "kv_tied": _tied_k,
     "mlp": _divided,
     "experts": _by_experts,
     "shared_expert": _divided,
-    "state": _divided,
+    "state": _by_attention,
     "state_groups": _by_heads,
     "router": _whole,
     "norm": _whole,
@@ -114,6 +140,8 @@ WORDS: dict[Callable[[TensorGroup, int, Split], int], str] = {
     _whole: "whole on every card",
     _by_heads: "whole KV heads",
     _tied_k: "K fills the V slot too",
+    _by_attention: "divided by TP",
+    _embedding: "vocabulary rows padded to 64, divided by TP",
     _by_rows: "vocabulary rows padded to 64, divided by TP",
     _by_experts: "experts",
     _nothing: "not loaded",

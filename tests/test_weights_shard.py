@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc.plan import Plan
-from calc.shard import RULES, Split, card_bytes, fullest_stage, served, stage_layers
+from calc.shard import RULES, Split, card_bytes, fullest_stage, served, split_of, stage_layers
 from calc.totals import total_term
-from calc.weights import weights_term
+from calc.weights import variant_term, weights_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup
+from onboard.values import replace
 from onboard.yamlio import load_text
 from tests.shared import SHARED, needs_shared
 from tests.test_weights_cases import resolved
@@ -198,3 +199,35 @@ def test_a_total_is_divided_with_what_stays_whole() -> None:
     assert f"{terms[4].bytes} (files)" in terms[4].rule
     text = total_term(profile, 22 * 10**9, Split(tp=2), origin="listing", where="files", text_only=True)
     assert terms[2].bytes - text.bytes == tower
+
+
+# --- data parallelism -----------------------------------------------------------------------------------------------
+
+MOE = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 48, "hidden_size": 2048,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 151936,
+    "max_position_embeddings": 40960, "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+}  # fmt: skip
+Q_AND_O, K_AND_V = 48 * 2 * 2 * 2048 * 4096, 48 * 2 * 2 * 2048 * 512
+EXPERTS, EMBEDDING = 48 * 128 * 3 * 2 * 2048 * 768, 2 * 151936 * 2048
+
+
+def parts(**knobs: Any) -> int:
+    """Bytes of weights on a card beyond the norms and routers."""
+    profile = profile_of(MOE)
+    plan = Plan(**knobs)
+    split = split_of(replace(resolved(plan), engine=plan.engine))
+    whole = sum(g.num_bytes * g.copies for g in by_rule(profile).groups if g.kind in ("norm", "router"))
+    return variant_term(profile, by_rule(profile), split).bytes - whole
+
+
+def test_dp_attention_divides_the_experts_but_not_the_attention() -> None:
+    got = parts(engine="sglang", tensor_parallel_size=8, data_parallel_size=4)
+    assert got == pytest.approx((Q_AND_O + K_AND_V) // 2 + EXPERTS // 8 + EMBEDDING + EMBEDDING // 8, rel=1e-6)
+
+
+def test_data_parallel_ranks_share_the_experts() -> None:
+    for ep in (False, True):
+        got = parts(tensor_parallel_size=2, data_parallel_size=4, enable_expert_parallel=ep)
+        assert got == pytest.approx((Q_AND_O + K_AND_V) // 2 + EXPERTS // 8 + EMBEDDING, rel=1e-6)
