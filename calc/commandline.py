@@ -62,7 +62,7 @@ def plan_from_file(path: str) -> dict[str, Any]:
 
 
 def plan_from_words(words: Sequence[str]) -> dict[str, Any]:
-    """Plan options among an engine's arguments; unknown options are passed over."""
+    """Plan options among an engine's arguments; unknown options are passed over. Raises UsageError for a bad value."""
     params = [p for option in PLAN_OPTIONS for p in option(lambda: None).__click_params__]
     parser = click.Command(
         "engine",
@@ -71,7 +71,12 @@ def plan_from_words(words: Sequence[str]) -> dict[str, Any]:
         add_help_option=False,
     )
     arguments = list(_normal(words))
-    context = parser.make_context("engine", [a for a in arguments if not a.startswith("--speculative-config=")])
+    try:
+        context = parser.make_context("engine", [a for a in arguments if not a.startswith("--speculative-config=")])
+    except click.UsageError as error:
+        raise UsageError(
+            error.format_message(), path="--from", hint="write the value out: what a script computes is not run"
+        ) from None
     options = {k: v for k, v in context.params.items() if v is not None}
     for argument in arguments:
         if argument.startswith("--speculative-config="):

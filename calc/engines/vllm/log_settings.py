@@ -137,10 +137,6 @@ def _command(text: str, settings: dict[str, Any]) -> None:
         found = plan_from_words(shlex.split(words)[2:])
     except (UsageError, ValueError):
         return
-    except Exception as error:  # click's own usage errors are no refusals
-        if type(error).__module__.startswith("click"):
-            return
-        raise
     for name, value in found.items():
         if value is not None and name not in ("catalog", "from_file", "compose", "engine"):
             settings.setdefault(name, value)
