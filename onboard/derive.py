@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onboard.context_length import record_max_model_len
-from onboard.defaulted import note_defaults, note_idle_windows
+from onboard.defaulted import note_defaults, note_idle_windows, note_sizes
 from onboard.errors import Caution, NotAMapping, TooLarge
 from onboard.facts import Facts
 from onboard.profile import Profile, SourceRef, WeightVariant
@@ -56,6 +56,7 @@ def derive(
             facts.find("mamba_chunk_size")  # vLLM's state checkpoints lie on its multiples
         record_max_model_len(facts)
         note_idle_windows(facts, derived.layers)
+        note_sizes(facts)
         record_quantization(facts, beside=beside)
         record_serving_facts(facts)
         record_weight_facts(facts)

@@ -37,6 +37,9 @@ def layer_count(facts: Facts) -> int:
                 hint="one entry a layer",
             )
     elif facts.find("num_hidden_layers") is None:
+        if facts.has("layer_types"):
+            length = len(facts.get("layer_types"))
+            return int(facts.record("num_hidden_layers", length, "entries of layer_types"))
         held = next((facts.get(name) for name in _LISTS if facts.get(name) is not None), None)
         own = _STACKS_WITHOUT_A_COUNT.get(facts.model_type) if held is None else len(held)
         if own is not None:

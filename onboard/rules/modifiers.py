@@ -7,12 +7,29 @@ from onboard.facts import Facts, whole
 from onboard.layers import CrossAttention, Heads, Indexer, Layer, SharedWith
 from onboard.rules.knowledge import READS_TARGET
 
+_SHARING = ("num_kv_shared_layers", "kv_sharing_modes", "kv_source_layers", "cross_layer_attention")
+
 
 def modify(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Apply every modifier whose field is stated, in order."""
     for modifier in (_shared_tail, _sharing_modes, _source_layers, _cross_layer_groups, _cross_beside):
         layers = modifier(facts, layers)
+    _check_sources(facts, layers)
     return layers
+
+
+def _check_sources(facts: Facts, layers: tuple[Layer, ...]) -> None:
+    """A layer reads another's K and V: that layer must own some. A recurrent state is read by its own layer alone."""
+    for index, layer in enumerate(layers):
+        for cache in layer.caches:
+            if isinstance(cache, SharedWith):
+                kinds = layers[cache.layer].kinds()
+                if not kinds or "state" in kinds or "shared" in kinds:
+                    name = next((n for n in _SHARING if facts.get(n)), "num_kv_shared_layers")
+                    raise FieldInvalid(
+                        f"layer {index} shares the cache of layer {cache.layer}, which keeps no K and V to share",
+                        path=facts.path(name), value=str(facts.get(name))[:80],
+                    )  # fmt: skip
 
 
 def _shared_tail(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -121,8 +121,11 @@ def _indexed(facts: Facts, count: int) -> tuple[str, ...] | None:
 
 
 def _window_switch(facts: Facts, count: int) -> tuple[str, ...] | None:
-    """`use_sliding_window` with `max_window_layers`: layers from that index on slide (Qwen2/Qwen3)."""
-    return None if facts.get("use_sliding_window") is None else SlidesFrom().labels(facts, count)
+    """`use_sliding_window` with `max_window_layers`: layers from that index on slide (Qwen2/Qwen3), all without one."""
+    switch = facts.get("use_sliding_window")
+    if switch and facts.get("max_window_layers") is None:
+        return None
+    return None if switch is None else SlidesFrom().labels(facts, count)
 
 
 def _window_pattern(facts: Facts, count: int) -> tuple[str, ...] | None:
