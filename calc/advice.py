@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from calc.engines import engine_of
 from calc.kv_formats import formats_of, kv_format
 from calc.plan import Plan
 from calc.predict import fits, predict
 from calc.prediction import Note, Prediction
-from calc.solve import solve
+from calc.solve import MOST_CARDS, card_counts, solve, spread
 from onboard.errors import Refusal
 from onboard.profile import Profile
-from onboard.tp import valid_tp
 from onboard.values import replace
 
 
@@ -22,31 +22,40 @@ def next_steps(profile: Profile, plan: Plan, prediction: Prediction) -> tuple[No
     require = "start" if prediction.verdict == "FAIL" else "pass"
     asked = prediction.resolved.plan
     verb = "fits" if require == "start" else "holds what was asked"
+    used = asked.gpu_memory_utilization
     found = [
-        *_one_knob(profile, plan, prediction, require, verb),
-        _shorter(profile, plan, require, verb),
+        *_one_knob(profile, plan, prediction, require, verb, MILD),
+        _more_utilisation(profile, plan, used, require, verb),
         _narrower(profile, plan, prediction, require, verb),
+        _shorter(profile, plan, require, verb),
+        *_one_knob(profile, plan, prediction, require, verb, COSTLY),
         *_lighter(profile, plan, require, verb),
-        _more_utilisation(profile, plan, asked.gpu_memory_utilization, require, verb),
         _wider(profile, plan, require, verb),
     ]
-    return tuple(Note("next-step", text) for text in found if text)
+    return tuple(Note("next-step", text) for text in [f for f in found if f][:MOST_STEPS])
 
 
-# One change of one knob, in the order a user would rather make it. A knob the engine lacks is passed over.
-KNOBS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
-    ("max_num_batched_tokens", (4096, 8192, 16384), "--max-num-batched-tokens {}"),
+MOST_STEPS = 5
+Knob = tuple[str, tuple[Any, ...], str]
+# One change of one knob: what costs no quality and little speed, then what slows every request. A knob the engine
+# lacks is passed over.
+MILD: tuple[Knob, ...] = (
     ("max_num_seqs", (128, 64, 32, 16, 8, 4, 2, 1), "--max-num-seqs {}"),
-    ("enable_prefix_caching", (False,), "--no-enable-prefix-caching"),
+    ("max_num_batched_tokens", (4096, 8192, 16384), "--max-num-batched-tokens {}"),
+)
+COSTLY: tuple[Knob, ...] = (
     ("enforce_eager", (True,), "--enforce-eager"),
+    ("enable_prefix_caching", (False,), "--no-enable-prefix-caching"),
 )
 
 
-def _one_knob(profile: Profile, plan: Plan, prediction: Prediction, require: str, verb: str) -> list[str]:
+def _one_knob(
+    profile: Profile, plan: Plan, prediction: Prediction, require: str, verb: str, knobs: tuple[Knob, ...]
+) -> list[str]:
     """The mildest value of each knob that is enough. Sequences the user asked for are left alone."""
     used = prediction.resolved.plan
     found = []
-    for name, values, flag in KNOBS:
+    for name, values, flag in knobs:
         now = getattr(used, name)
         if now is None or (name == "max_num_seqs" and plan.max_num_seqs is not None):
             continue
@@ -114,7 +123,9 @@ def _more_utilisation(profile: Profile, plan: Plan, used: float | None, require:
 
 
 def _wider(profile: Profile, plan: Plan, require: str, verb: str) -> str:
-    for size in valid_tp(profile):
-        if size > plan.tensor_parallel_size and _try(profile, replace(plan, tensor_parallel_size=size), require):
-            return f"{verb} on {size} cards (--tp {size})"
+    knob = engine_of(plan.engine)[0].cards_knob
+    flag = {"tensor_parallel_size": "--tp"}.get(knob, f"--{knob}")
+    for cards in card_counts(profile, plan, MOST_CARDS):
+        if cards > (getattr(plan, knob) or 1) and _try(profile, spread(plan, cards), require):
+            return f"{verb} on {cards} cards ({flag} {cards})"
     return ""

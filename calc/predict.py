@@ -13,6 +13,7 @@ from calc.estimates.fit import calibration_status
 from calc.estimates.unstated import unstated_notes
 from calc.plan import Plan
 from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
+from calc.speculation import uncounted_caches
 from onboard.profile import Profile
 
 
@@ -31,6 +32,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     needed = sum(t.bytes for t in terms)
     reserved = sum(t.bytes for t in fixed if t.inside_budget and t not in cache.fixed) + cache.pool.bytes
     reasons = resolved.reasons + cache.reasons
+    drafting = uncounted_caches(profile, plan)
     return Prediction(
         model=profile.id,
         resolved=resolved,
@@ -43,7 +45,7 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         headroom_bytes=budget - minimum,
         verdict=_verdict(cache, reasons),
         reasons=reasons or cache.tight or (),
-        notes=resolved.notes + unstated_notes(profile) + cache.notes,
+        notes=tuple(dict.fromkeys((*resolved.notes, *unstated_notes(profile), *cache.notes, *drafting))),
         calibration=_calibration(profile),
         devices=engine.devices(profile, resolved, terms, cache),
     )

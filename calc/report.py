@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from calc.table import VariantRow
     from onboard.profile import Profile
 
+WIDTH = 100
 LABELS = {
     "weights": "weights", "kv_growing": "KV, growing", "kv_window": "KV, windows", "state": "recurrent state",
     "kv_padding": "KV, rounding and padding", "null_block": "null block", "activation": "activation peak",
@@ -39,18 +41,19 @@ def print_prediction(prediction: Prediction, *, explain: bool = False) -> None:
     click.echo()
     click.echo(verdict_line(prediction))
     for reason in prediction.reasons:
-        click.echo(f"  {reason.kind}: {reason.message}")
+        _paragraph(reason.kind, reason.message)
     print_notes(prediction.notes)
 
 
 def assumed(prediction: Prediction) -> str:
     """One paragraph that names the model, the engine, the card and every figure the answer rests on."""
     resolved, plan = prediction.resolved, prediction.resolved.plan
+    cards = f"{plan.gpus or 1} card(s)" if prediction.devices else f"TP {plan.tensor_parallel_size}"
     parts = [
         f"{plan.max_model_len:,} tokens" if plan.max_model_len else "no context stated",
-        f"{plan.max_num_seqs} sequences at most" if plan.max_num_seqs else "",
-        f"KV {plan.kv_cache_dtype}",
-        f"TP {plan.tensor_parallel_size}",
+        f"{plan.max_num_seqs} sequence{'s' if plan.max_num_seqs > 1 else ''} at most" if plan.max_num_seqs else "",
+        f"KV {resolved.derived.get('kv_cache_dtype', plan.kv_cache_dtype)}",
+        cards,
         f"PP {plan.pipeline_parallel_size}" if plan.pipeline_parallel_size > 1 else "",
         f"utilisation {plan.gpu_memory_utilization:g}" if plan.gpu_memory_utilization else "",
         f"{plan.max_num_batched_tokens:,} batched tokens" if plan.max_num_batched_tokens else "",
@@ -109,20 +112,36 @@ def verdict_line(prediction: Prediction) -> str:
     longest = prediction.cache.max_model_len_that_fits
     asked = prediction.resolved.plan.max_model_len or 0
     tail = f"; one request of up to {longest:,} tokens fits" if 0 < longest < asked else ""
-    doubt = next((n.message for n in prediction.notes if n.kind == "confidence"), "")
-    return f"{prediction.verdict}: {meaning}{tail}" + (f" ({doubt})" if doubt else "")
+    doubts = [n.message for n in prediction.notes if n.kind == "confidence"]
+    if prediction.verdict != "FAIL" and any(n.kind == "drafter-kv" for n in prediction.notes):
+        doubts.append("the drafter's own KV cache left out")
+    return f"{prediction.verdict}: {meaning}{tail}" + (f" ({'; '.join(doubts)})" if doubts else "")
 
 
 def print_notes(notes: Iterable[Note]) -> None:
-    """What to do next first, then what to know, then the defaults on one line."""
-    listed = list(notes)
+    """What to do next first, then what to know, then the defaults together; each wrapped, none twice."""
+    listed = list(dict.fromkeys(notes))
     for wanted in ("next-step", ""):
         for note in listed:
             if (note.kind == wanted) or (not wanted and note.kind not in ("next-step", "default", "confidence")):
-                click.echo(f"  {note.kind}: {note.message}")
-    defaults = "; ".join(n.message for n in listed if n.kind == "default")
+                _paragraph(note.kind, note.message)
+    defaults = "; ".join(n.message.replace(" not given: ", " ", 1) for n in listed if n.kind == "default")
     if defaults:
-        click.echo(f"  defaults: {defaults}")
+        _paragraph("not given, so by default", defaults)
+
+
+def _paragraph(kind: str, message: str) -> None:
+    """`kind: message`, wrapped with a hanging indent. Option names and paths stay whole."""
+    click.echo(
+        textwrap.fill(
+            f"{kind}: {message}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    )
 
 
 def print_variants(profile: Profile, plan: Plan, rows: Sequence[VariantRow]) -> None:

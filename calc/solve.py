@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from calc.engines import engine_of
 from calc.kv_formats import formats_of
 from calc.plan import Plan
 from calc.predict import fits, predict
@@ -22,6 +23,8 @@ from onboard.values import Struct, replace
 LONGEST = 2**27  # where a model states no maximum
 MOST_SEQUENCES = 2**16
 LARGEST_CARD_GIB = 2048
+MOST_CARDS = 64
+MOST_SPREAD = 16  # llama.cpp's GGML_CUDA_MAX_DEVICES
 
 
 class Solution(Struct, frozen=True, kw_only=True):
@@ -104,8 +107,23 @@ def _first(profile: Profile, require: str, name: str, plans: list[tuple[int | st
 
 
 def _tp(profile: Profile, plan: Plan, require: str) -> Solution:
-    sizes = [t for t in valid_tp(profile) if plan.gpus is None or t <= plan.gpus]
-    return _first(profile, require, "tp", [(t, replace(plan, tensor_parallel_size=t, gpus=None)) for t in sizes])
+    """The fewest cards: valid TP sizes, or any number for an engine that spreads layers over them."""
+    plans: list[tuple[int | str, Plan]] = [
+        (n, spread(replace(plan, gpus=None), n)) for n in card_counts(profile, plan, plan.gpus or MOST_CARDS)
+    ]
+    return _first(profile, require, "tp", plans)
+
+
+def spread(plan: Plan, cards: int) -> Plan:
+    """The plan over that many cards, by the knob its engine has for it."""
+    return replace(plan, **{engine_of(plan.engine)[0].cards_knob: cards})
+
+
+def card_counts(profile: Profile, plan: Plan, most: int) -> list[int]:
+    """Numbers of cards worth trying, up to `most`."""
+    if engine_of(plan.engine)[0].cards_knob == "tensor_parallel_size":
+        return [t for t in valid_tp(profile) if t <= most]
+    return list(range(1, min(most, MOST_SPREAD) + 1))
 
 
 def _vram(profile: Profile, plan: Plan, require: str) -> Solution:
@@ -127,7 +145,7 @@ def _vram(profile: Profile, plan: Plan, require: str) -> Solution:
 
 def _kv_cache_dtype(profile: Profile, plan: Plan, require: str) -> Solution:
     """The widest format that fits: the least is given up."""
-    names = [f.name for f in formats_of(plan.engine.partition("@")[0])]
+    names = [f.name for f in formats_of(engine_of(plan.engine)[0].name)]
     return _first(profile, require, "kv-cache-dtype", [(n, replace(plan, kv_cache_dtype=n)) for n in names])
 
 

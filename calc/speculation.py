@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from calc.plan import Plan
+from calc.prediction import Note
 from onboard.errors import UsageError
 from onboard.layers import Layer
 from onboard.profile import Profile
+from onboard.unknowns import DRAFTS_WITHOUT_CACHES
 from onboard.values import Struct
 
 BUILT_IN = ("none", "ngram", "mtp")
@@ -19,6 +21,19 @@ class Speculation(Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...] = ()
     weights_bytes: int | None = 0
     name: str = ""
+
+
+def uncounted_caches(profile: Profile, plan: Plan) -> tuple[Note, ...]:
+    """A note where the draft model keeps caches of its own and its layers are not known: they are in no term."""
+    return tuple(
+        Note(
+            "drafter-kv",
+            f"drafter's KV is not counted: the layers of {d.name} are not known, so the real need is larger; "
+            f"give its repository as --drafter, or state drafters.{d.name}.layers in an override",
+        )
+        for d in profile.drafters
+        if plan.drafter in (d.name, d.source) and not d.layers and d.method not in DRAFTS_WITHOUT_CACHES
+    )
 
 
 def speculation(profile: Profile, plan: Plan) -> Speculation | None:

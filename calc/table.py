@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from calc.engines import engine_of
 from calc.kv_formats import formats_of
 from calc.plan import Plan
 from calc.predict import predict
-from calc.solve import solve
+from calc.solve import solve, spread
 from onboard.errors import Refusal
 from onboard.profile import Profile, WeightVariant
-from onboard.tp import valid_tp
 from onboard.values import Struct, asdict, replace
 
 CONTEXTS = (8_192, 32_768, 65_536, 131_072, 262_144, 1_048_576)
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One cell. `reason` is the first reason where it fails."""
+    """One cell. `reason` is the first reason where it fails; for llama.cpp `tensor_parallel_size` counts its cards."""
 
     max_model_len: int
     kv_cache_dtype: str
@@ -44,13 +44,13 @@ def table(
     """One row a combination, contexts inside formats inside TP. What the engine refuses is FAIL with its reason."""
     lengths = contexts or _contexts(profile, plan)
     formats = kv_formats or _formats(plan)
-    sizes = tp_sizes or [plan.tensor_parallel_size]
+    knob = engine_of(plan.engine)[0].cards_knob
+    sizes = tp_sizes or [getattr(plan, knob) or 1]
     rows = []
     for tp in sizes:
         for name in formats:
             rows += [
-                _row(profile, replace(plan, tensor_parallel_size=tp, kv_cache_dtype=name, max_model_len=n))
-                for n in lengths
+                _row(profile, replace(spread(plan, tp), kv_cache_dtype=name, max_model_len=n), tp) for n in lengths
             ]
     return tuple(rows)
 
@@ -89,10 +89,6 @@ def _variant_row(profile: Profile, variant: WeightVariant, plan: Plan) -> Varian
     )  # fmt: skip
 
 
-def tp_choices(profile: Profile, gpus: int) -> list[int]:
-    return [t for t in valid_tp(profile) if t <= gpus]
-
-
 def _contexts(profile: Profile, plan: Plan) -> list[int]:
     top = plan.max_model_len or profile.fact("max_model_len") or CONTEXTS[-1]
     return sorted({n for n in CONTEXTS if n < top} | {top})
@@ -100,7 +96,7 @@ def _contexts(profile: Profile, plan: Plan) -> list[int]:
 
 def _formats(plan: Plan) -> list[str]:
     """The plan's own format first, then the rest of the engine's."""
-    names = [f.name for f in formats_of(plan.engine.partition("@")[0])]
+    names = [f.name for f in formats_of(engine_of(plan.engine)[0].name)]
     return (
         [plan.kv_cache_dtype, *(n for n in names if n != plan.kv_cache_dtype)]
         if plan.kv_cache_dtype != "auto"
@@ -108,7 +104,7 @@ def _formats(plan: Plan) -> list[str]:
     )
 
 
-def _row(profile: Profile, plan: Plan) -> Row:
+def _row(profile: Profile, plan: Plan, cards: int) -> Row:
     length = plan.max_model_len or 0
     try:
         answer = predict(profile, plan)
@@ -116,11 +112,11 @@ def _row(profile: Profile, plan: Plan) -> Row:
         if refusal.exit_code != 2 and refusal.path != "--kv-cache-dtype":
             raise
         return Row(
-            max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=plan.tensor_parallel_size,
+            max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=cards,
             verdict="FAIL", max_concurrency=0.0, needed_bytes=0, headroom_bytes=0, reason=refusal.message,
         )  # fmt: skip
     return Row(
-        max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=plan.tensor_parallel_size,
+        max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=cards,
         verdict=answer.verdict, max_concurrency=answer.cache.pool.max_concurrency, needed_bytes=answer.needed_bytes,
         headroom_bytes=answer.headroom_bytes, reason=answer.reasons[0].message if answer.reasons else "",
     )  # fmt: skip

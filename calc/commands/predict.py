@@ -37,8 +37,8 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
     prediction = predict(profile, plan)
     prediction = replace(prediction, notes=prediction.notes + trust(profile, prediction))
     if options.get("compose"):
-        seen = next(d.source for d in profile.deployments if d.name == options["compose"])
-        told = Note("compose", f"{options['compose']}: {seen or 'no source is stated'}")
+        deployment = next(d for d in profile.deployments if d.name == options["compose"])
+        told = Note("compose", f"{deployment.name}: {deployment.source or 'no source is stated'}")
         prediction = replace(prediction, notes=(*prediction.notes, told))
     if prediction.verdict != "PASS":
         from calc.advice import next_steps

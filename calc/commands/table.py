@@ -38,7 +38,9 @@ def command(
     A cell shows the verdict and how many requests of that length the pool holds. Exit code 1 where nothing fits.
     """
     from calc.commands.request import request
-    from calc.table import table, tp_choices
+    from calc.engines import engine_of
+    from calc.solve import card_counts
+    from calc.table import table
 
     profile, plan = request(source, options)
     if all_weights:
@@ -47,7 +49,7 @@ def command(
     formats = kv_formats.split(",") if kv_formats else []
     sizes = [Tokens().convert(part, None, None) for part in tp_sizes.split(",")] if tp_sizes else []
     if not sizes and options.get("gpus") and not options.get("tensor_parallel_size"):
-        sizes = tp_choices(profile, options["gpus"])
+        sizes = card_counts(profile, plan, options["gpus"])
     rows = table(profile, plan, contexts=lengths, kv_formats=formats, tp_sizes=sizes)
     if as_json:
         click.echo(json.dumps({"rows": [r.to_json() for r in rows]}, indent=1))
@@ -56,7 +58,8 @@ def command(
 
         columns = sorted({r.max_model_len for r in rows})
         cells = {(r.tensor_parallel_size, r.kv_cache_dtype, r.max_model_len): r for r in rows}
-        header = ["TP", "KV format", *(f"{n:,}" for n in columns)]
+        cards = "TP" if engine_of(plan.engine)[0].cards_knob == "tensor_parallel_size" else "cards"
+        header = [cards, "KV format", *(f"{n:,}" for n in columns)]
         names = dict.fromkeys((r.tensor_parallel_size, r.kv_cache_dtype) for r in rows)
         body = [[str(tp), name, *(_cell(cells[tp, name, n]) for n in columns)] for tp, name in names]
         click.echo(
@@ -67,7 +70,7 @@ def command(
         for (tp, name), reason in {
             (r.tensor_parallel_size, r.kv_cache_dtype): r.reason for r in rows if r.needed_bytes == 0
         }.items():
-            click.echo(f"  TP {tp} {name}: {reason}")
+            click.echo(f"  {cards} {tp} {name}: {reason}")
     return 0 if any(r.verdict != "FAIL" for r in rows) else 1
 
 

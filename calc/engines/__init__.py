@@ -18,6 +18,7 @@ class Engine(Protocol):
 
     name: str
     knobs: frozenset[str]  # the Plan fields this engine has beyond engine, card, vram_gib, gpus, weights*, drafter*
+    cards_knob: str  # the Plan field that says over how many cards one model is spread
 
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
         """Fill every knob with that version's default for that card. Refuses knobs the engine lacks (UnknownKnob)."""

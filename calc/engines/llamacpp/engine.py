@@ -41,6 +41,7 @@ class LlamaCpp(Struct, frozen=True):
     """llama.cpp's llama-server. `knobs` are the plan fields it has."""
 
     name: str = "llamacpp"
+    cards_knob = "gpus"
     knobs: frozenset[str] = KNOBS
 
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
@@ -64,7 +65,7 @@ class LlamaCpp(Struct, frozen=True):
         derived = {
             "n_ctx": settings.n_ctx, "n_ctx_seq": settings.n_ctx_seq, "n_batch": settings.n_batch,
             "n_ubatch": settings.n_ubatch, "n_outputs": settings.n_outputs, "n_rs_seq": settings.n_rs_seq,
-            "architecture": model.name,
+            "architecture": model.name, "kv_cache_dtype": "/".join(dict.fromkeys((settings.type_k, settings.type_v))),
         }  # fmt: skip
         if not (profile.model_type or profile.architectures or model.name):
             notes += (Note("architecture", UNNAMED),)

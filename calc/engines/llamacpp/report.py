@@ -8,6 +8,7 @@ from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST
 from calc.engines.llamacpp.settings import PAD
 from calc.prediction import CachePlan, Device, Parts, Pool, PoolCache, Reason, Term
+from calc.units import gib
 
 
 def cache_plan(
@@ -54,7 +55,7 @@ def _memory_reason(held: Footprint, pool_bytes: int, most: int) -> tuple[Reason,
     shorter = (
         f"; a context of {most} would fit" if most else "; --n-gpu-layers or --n-cpu-moe moves weights to the host"
     )
-    return (Reason("memory", f"{over} bytes too many on the fullest card with --fit's margin kept free{shorter}"),)
+    return (Reason("memory", f"{gib(over)} too much on the fullest card with --fit's margin kept free{shorter}"),)
 
 
 def _parts(held: Footprint, device: int) -> Parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calc.cards import Card
 from calc.engines.sglang import budget, cache
 from calc.engines.sglang.draft import drafting
+from calc.engines.sglang.kv_dtype import kv_dtype
 from calc.engines.sglang.refuse import KNOBS, check_knobs, start_reasons
 from calc.engines.sglang.settings import Settings, settle
 from calc.engines.sglang.versions import parse, rules_for
@@ -18,6 +19,7 @@ class Sglang:
     """The contract of `calc.engines.Engine`, answered for SGLang."""
 
     name = "sglang"
+    cards_knob = "tensor_parallel_size"
     knobs = KNOBS
 
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
@@ -52,7 +54,7 @@ class Sglang:
             version=number,
             version_text=version or ".".join(map(str, number)),
             card=card,
-            derived=asdict(settings),
+            derived={**asdict(settings), "kv_cache_dtype": kv_dtype(profile, plan, card, rules)},
             notes=tuple(notes),
             reasons=start_reasons(profile, plan, card, rules),
         )

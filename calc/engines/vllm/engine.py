@@ -54,6 +54,7 @@ class VllmEngine:
     """`--engine vllm[@VERSION]`, 0.10 to 0.33."""
 
     name = "vllm"
+    cards_knob = "tensor_parallel_size"
     knobs = KNOBS
 
     def resolve(self, profile: Profile, plan: Plan, card: Card, version: str | None) -> Resolved:
