@@ -7,7 +7,6 @@ from calc.prediction import Note
 from onboard.errors import UsageError
 from onboard.layers import Layer
 from onboard.profile import Profile
-from onboard.unknowns import DRAFTS_WITHOUT_CACHES
 from onboard.values import Struct
 
 BUILT_IN = ("none", "ngram", "mtp")
@@ -32,7 +31,7 @@ def uncounted_caches(profile: Profile, plan: Plan) -> tuple[Note, ...]:
             f"give its repository as --drafter, or state drafters.{d.name}.layers in an override",
         )
         for d in profile.drafters
-        if plan.drafter in (d.name, d.source) and not d.layers and d.method not in DRAFTS_WITHOUT_CACHES
+        if plan.drafter in (d.name, d.source) and d.caches_unknown
     )
 
 

@@ -87,6 +87,10 @@ def text_parameters(variant: WeightVariant) -> int:
     return sum(g.num_elements * g.copies for g in variant.groups if not g.part and g.kind != "tied_copy")
 
 
+# An assistant reads the target's caches (Gemma 4); Medusa and MLP speculators are output heads.
+DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram", "medusa", "mlp_speculator")
+
+
 class DrafterRef(Struct, frozen=True, kw_only=True):
     """A draft model that goes with this one: `layers` are its own caches, `num_bytes` its weights."""
 
@@ -95,6 +99,11 @@ class DrafterRef(Struct, frozen=True, kw_only=True):
     num_bytes: int | None
     layers: tuple[Layer, ...] = ()
     source: str | None = None
+
+    @property
+    def caches_unknown(self) -> bool:
+        """Whether it keeps caches of its own that no layer of it describes."""
+        return not self.layers and self.method not in DRAFTS_WITHOUT_CACHES
 
 
 class Deployment(Struct, frozen=True, kw_only=True):

@@ -6,9 +6,6 @@ from onboard.errors import Caution
 from onboard.profile import Profile
 from onboard.states import UnknownState
 
-# An assistant reads the target's caches (Gemma 4); Medusa and MLP speculators are output heads.
-DRAFTS_WITHOUT_CACHES = ("assistant", "mtp", "ngram", "medusa", "mlp_speculator")
-
 
 def unknowns(profile: Profile) -> tuple[Caution, ...]:
     """One caution for each thing that is missing or assumed, with the step that settles it."""
@@ -32,7 +29,7 @@ def unknowns(profile: Profile) -> tuple[Caution, ...]:
             message = "the sizes of this state are stated nowhere; state the layers in an override"
             found.append(Caution("state-unknown", f"layers[{indices[0]}]", message))
     for drafter in profile.drafters:
-        if not drafter.layers and drafter.method not in DRAFTS_WITHOUT_CACHES:
+        if drafter.caches_unknown:
             message = (
                 "its own caches are not known; give its repository as --drafter, or state its layers in an override"
             )

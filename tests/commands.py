@@ -33,7 +33,7 @@ def call(*arguments: str, cwd: Path, program: str = "onboard") -> Done:
     """As `run`, in this process: for the many cases that differ in their input only. No network, no catalogue named."""
     from onboard import console
 
-    group = importlib.import_module(f"{program}.cli").group
+    group = importlib.import_module(f"{program}.cli").group()
     out, err = io.StringIO(), io.StringIO()
     before, kept, argv = Path.cwd(), dict(os.environ), sys.argv
     try:
