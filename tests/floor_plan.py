@@ -144,6 +144,11 @@ LAWS: dict[str, Law] = {
         _engines_apart, ("calc.predict", "def f():\n    from calc.engines.vllm import pool")
     ),
     "an engine knows no other": Law(_engines_apart, ("calc.engines.sglang.x", "from calc.engines.vllm import pages")),
+    "an engine knows nothing of what asks it": Law(
+        never(ENGINES, "calc.predict", "calc.solve", "calc.table", "calc.advice", "calc.report", "calc.bootlog",
+              "calc.calibration", "calc.anchors", "calc.fitting"),
+        ("calc.engines.vllm.x", "from calc.bootlog import compare"),
+    ),
     "estimates know no engine": Law(
         never(("calc.estimates",), "calc.engines"), ("calc.estimates.x", "from calc.engines import engine_of")
     ),

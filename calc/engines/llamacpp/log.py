@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from calc.bootlog import Finding, Predicted
 from calc.bootlog_lines import NUMBER as N
 from calc.bootlog_lines import LinePattern, LogFacts, Printed
+from calc.engine_log import Finding, Predicted
 from calc.engines.llamacpp.types import cache_type
 from calc.plan import Plan
 from calc.prediction import Prediction

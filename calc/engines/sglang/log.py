@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from calc.bootlog import Finding, Predicted
 from calc.bootlog_lines import LogFacts
+from calc.engine_log import Finding, Predicted
 from calc.engines.sglang.log_lines import LINES
 from calc.engines.sglang.log_pools import label_pools, pool_range
 from calc.plan import Plan

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from calc.bootlog import Finding, Predicted
 from calc.bootlog_lines import NUMBER as N
 from calc.bootlog_lines import LinePattern, LogFacts, Printed
 from calc.cards import card_names, load_card
+from calc.engine_log import Finding, Predicted
 from calc.engines.vllm import suspects as suspicion
 from calc.engines.vllm.engine import layout_of
 from calc.engines.vllm.log_settings import read_setting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from calc.bootlog import Finding
 from calc.bootlog_lines import LogFacts
+from calc.engine_log import Finding
 from calc.plan import Plan
 from calc.units import GIB
 from onboard.layers import CacheSpec, ChunkedAttention, FullAttention, Heads, Layer, WindowAttention
