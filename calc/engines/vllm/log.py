@@ -17,8 +17,9 @@ from calc.cards import card_names, load_card
 from calc.engine_log import Finding, Predicted
 from calc.engines.vllm import suspects as suspicion
 from calc.engines.vllm.engine import layout_of
+from calc.engines.vllm.groups import LayoutError
 from calc.engines.vllm.log_settings import read_setting
-from calc.engines.vllm.versions import parse_version, rules_for
+from calc.engines.vllm.versions import Rules, parse_version, rules_for
 from calc.plan import Plan
 from calc.prediction import Prediction
 from calc.units import GIB
@@ -216,30 +217,32 @@ def _with_weights(profile: Profile, plan: Plan, facts: LogFacts) -> Plan:
     return replace(plan, weights_gb=max(loaded.value if loaded else 1.0, 1.0) * cards / 1e9)
 
 
-def _null_block(profile: Profile, plan: Plan) -> int:
-    """The block that the fit check's figure leaves out since 0.29."""
+def _block(profile: Profile, plan: Plan) -> tuple[int, Rules]:
+    """Bytes of one block of all layers, and the rules of the release. Raises LayoutError where there is no layout."""
     from calc.cards import card_of
     from calc.engines import engine_of
 
     engine, version = engine_of(plan.engine)
     resolved = engine.resolve(profile, plan, card_of(plan.card, plan.vram_gib), version)
-    if not rules_for(resolved.version).null_block_checked:
-        return 0
-    return layout_of(profile, resolved).block_bytes
+    return layout_of(profile, resolved).block_bytes, rules_for(resolved.version)
+
+
+def _null_block(profile: Profile, plan: Plan) -> int:
+    """The block that the fit check's figure leaves out since 0.29."""
+    size, rules = _block(profile, plan)
+    return size if rules.null_block_checked else 0
 
 
 def _from_blocks(profile: Profile, plan: Plan, facts: LogFacts) -> tuple[Plan, ...]:
     """Without a printed size the pool is the printed blocks; without those it is left to the prediction."""
-    from calc.predict import predict
-
     blocks = facts.last("num_blocks")
     if blocks is None:
         return (plan,)
     try:
-        block = predict(profile, plan).cache.pool.extra.get("bytes_per_block", 0)
-    except Refusal:
+        size, _ = _block(profile, plan)
+    except (Refusal, LayoutError):
         return (plan,)
-    return (replace(plan, kv_cache_memory_bytes=int(blocks.value) * block),)
+    return (replace(plan, kv_cache_memory_bytes=int(blocks.value) * size),)
 
 
 def _card(facts: LogFacts) -> dict[str, Any]:
