@@ -59,12 +59,13 @@ def page() -> str:
     lines = [
         "# Two 24 GiB cards, three engines",
         "",
-        "Written by `make docs` from `calc predict --card rtx-3090`: `--tp 2` for vLLM and SGLang, `--gpus 2` and one",
-        "slot for llama.cpp, each profile's default weights, the newest release's rules. GiB is what the fuller card",
-        "holds with one request of that length; `x` is how many such requests the cache holds at a time. PASS: it",
-        "starts and holds one. TIGHT: it starts, and a request of that length does not fit its cache. FAIL: it does not",
-        "start; the longest context that would stands behind. SGLang keeps `mem_fraction_static` of a 24 GiB card for weights",
-        "and cache, and gives the rest to graphs and activations: `--mem-fraction-static` moves the line.",
+        "Written by `make docs` from `calc predict --card rtx-3090`: `--tp 2` for vLLM and SGLang, `--gpus 2` and",
+        "one slot for llama.cpp, each profile's default weights, the newest release's rules. GiB is what the",
+        "fuller card holds with one request of that length; `x` is how many such requests the cache holds at a",
+        "time. PASS: it starts and holds one. TIGHT: it starts, and a request of that length does not fit its",
+        "cache. FAIL: it does not start; the longest context that would stands behind. SGLang keeps",
+        "`mem_fraction_static` of a 24 GiB card for weights and cache, and gives the rest to graphs and",
+        "activations: `--mem-fraction-static` moves the line.",
         "",
     ]
     for name in MODELS:
