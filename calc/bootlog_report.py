@@ -42,4 +42,8 @@ def _shown(line: LineReport, value: float | None) -> str:
 
 
 def _verdict(line: LineReport) -> str:
-    return {True: "agrees", False: "DIFFERS", None: ""}[line.within_rounding]
+    """A figure that follows from the pool agrees or differs; an estimate lies within its interval or not."""
+    words = (
+        ("estimate, within its interval", "estimate, OUTSIDE its interval") if line.estimated else ("agrees", "DIFFERS")
+    )
+    return {True: words[0], False: words[1], None: ""}[line.within_rounding]

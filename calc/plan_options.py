@@ -6,11 +6,13 @@ Two names for one idea (`--max-model-len`, `--ctx-size`, `--context-length`) set
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from calc.plan import Plan
+from onboard.errors import UsageError
 from onboard.values import replace
 
 if TYPE_CHECKING:  # generic from click 8.2 on, and only for the type checker
@@ -157,8 +159,13 @@ def plan_options(command: F) -> F:
 
 
 def plan_of(options: dict[str, Any], base: Plan | None = None) -> Plan:
-    """The plan that the given options make; options not given keep `base`'s value."""
+    """The plan that the given options make; options not given keep `base`'s value. Raises UsageError on NaN."""
     named = {k: v for k, v in options.items() if v is not None and k in Plan.__struct_fields__}
+    for name, value in named.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise UsageError(
+                f"{value} is not an amount", path=f"--{name.replace('_', '-')}", value=value, hint="give a number"
+            )
     base = base or Plan()
     if "card" in named:
         base = replace(base, vram_gib=None)

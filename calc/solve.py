@@ -35,11 +35,12 @@ class Solution(Struct, frozen=True, kw_only=True):
     require: str
     prediction: Prediction
     bound: str = ""  # what stopped the search, where that is not memory
+    tried: int | str | None = None  # the value that `prediction` is for
 
     def to_json(self) -> dict[str, Any]:
         return {
             "for": self.quantity, "value": self.value, "require": self.require, "bound": self.bound,
-            "prediction": self.prediction.to_json(),
+            "tried": self.value if self.tried is None else self.tried, "prediction": self.prediction.to_json(),
         }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def _largest(profile: Profile, plan: Plan, require: str, knob: str, high: int, n
         return Solution(quantity=name, value=high, require=require, prediction=top, bound=bound)
     low, best = 1, at(1)
     if not fits(best, require):
-        return Solution(quantity=name, value=None, require=require, prediction=best)
+        return Solution(quantity=name, value=None, require=require, prediction=best, tried=1)
     while high - low > 1:
         middle = (low + high) // 2
         tried = at(middle)
@@ -92,10 +93,11 @@ def _max_num_seqs(profile: Profile, plan: Plan, require: str) -> Solution:
 def _first(profile: Profile, require: str, name: str, plans: list[tuple[int | str, Plan]]) -> Solution:
     """The first plan that fits, in the order given. A value the engine refuses outright does not fit."""
     last: Prediction | None = None
+    tried: int | str | None = None
     refusal: Refusal | None = None
     for value, candidate in plans:
         try:
-            last = predict(profile, candidate)
+            last, tried = predict(profile, candidate), value
         except Refusal as error:
             refusal = error
             continue
@@ -103,7 +105,7 @@ def _first(profile: Profile, require: str, name: str, plans: list[tuple[int | st
             return Solution(quantity=name, value=value, require=require, prediction=last)
     if last is None:
         raise refusal or UsageError("nothing to try", path="--for", value=name)
-    return Solution(quantity=name, value=None, require=require, prediction=last)
+    return Solution(quantity=name, value=None, require=require, prediction=last, tried=tried)
 
 
 def _tp(profile: Profile, plan: Plan, require: str) -> Solution:

@@ -18,7 +18,12 @@ CONTEXTS = (8_192, 32_768, 65_536, 131_072, 262_144, 1_048_576)
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One cell. `reason` is the first reason where it fails; for llama.cpp `tensor_parallel_size` counts its cards."""
+    """One cell. `reason` is the first reason where it fails, `kind` the contract's word for it.
+
+    `pooled`: the engine fills its budget with a pool, so that `max_concurrency` says what the memory holds; where it
+    allocates what the plan asks for (llama.cpp), or keeps no cache, `headroom_bytes` says it instead. For llama.cpp
+    `tensor_parallel_size` counts its cards.
+    """
 
     max_model_len: int
     kv_cache_dtype: str
@@ -28,6 +33,8 @@ class Row(Struct, frozen=True, kw_only=True):
     needed_bytes: int
     headroom_bytes: int
     reason: str
+    kind: str = ""
+    pooled: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return dict(asdict(self))
@@ -114,9 +121,27 @@ def _row(profile: Profile, plan: Plan, cards: int) -> Row:
         return Row(
             max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=cards,
             verdict="FAIL", max_concurrency=0.0, needed_bytes=0, headroom_bytes=0, reason=refusal.message,
+            kind="refused",
         )  # fmt: skip
     return Row(
         max_model_len=length, kv_cache_dtype=plan.kv_cache_dtype, tensor_parallel_size=cards,
         verdict=answer.verdict, max_concurrency=answer.cache.pool.max_concurrency, needed_bytes=answer.needed_bytes,
         headroom_bytes=answer.headroom_bytes, reason=answer.reasons[0].message if answer.reasons else "",
+        kind=answer.reasons[0].kind if answer.reasons else "", pooled=answer.cache.pool.num_blocks > 0,
     )  # fmt: skip
+
+
+def useless_formats(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Formats that hold no more than the first one of their TP does, at any length that both can hold: what a narrower
+    element saves is lost again to pages padded to a recurrent state's.
+    """
+    best: dict[tuple[int, int], Row] = {}
+    saves: dict[str, bool] = {}
+    for row in rows:
+        first = best.setdefault((row.tensor_parallel_size, row.max_model_len), row)
+        if row.kv_cache_dtype == first.kv_cache_dtype or not row.pooled or not first.max_concurrency:
+            continue
+        if row.max_concurrency:
+            more = row.max_concurrency > first.max_concurrency
+            saves[row.kv_cache_dtype] = saves.get(row.kv_cache_dtype, False) or more
+    return tuple(name for name, more in saves.items() if not more)

@@ -26,7 +26,7 @@ def command(log: str, source: str, save: bool, as_json: bool, **options: Any) ->
     from calc.commands.request import request
 
     engine_log, facts = read_log(log)
-    profile, plan = request(source, options)
+    profile, plan = request(source, options, writes=save)
     report = compare(profile, plan, engine_log, facts)
     saved = None
     if save:

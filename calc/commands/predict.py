@@ -29,13 +29,18 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
     Exit code 0 for PASS and TIGHT (1 for TIGHT under --require pass), 1 for FAIL.
     """
     from calc.commands.request import request
+    from calc.engines import engine_of
     from calc.estimates import trust
     from calc.predict import fits, predict
     from calc.prediction import Note
+    from calc.unused import format_notes, idle, idle_cards
 
     profile, plan = request(source, options)
     prediction = predict(profile, plan)
     prediction = replace(prediction, notes=prediction.notes + trust(profile, prediction))
+    own_split = engine_of(plan.engine)[0].cards_knob != "tensor_parallel_size"
+    idle_notes = idle(plan, breakdown=kv_breakdown) + idle_cards(profile, plan, splits_itself=own_split)
+    prediction = replace(prediction, notes=prediction.notes + idle_notes + format_notes(profile, plan, prediction))
     if options.get("compose"):
         deployment = next(d for d in profile.deployments if d.name == options["compose"])
         told = Note("compose", f"{deployment.name}: {deployment.source or 'no source is stated'}")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from calc.plan import Plan
 from calc.plan_options import plan_of
 from calc.speculation import BUILT_IN
+from calc.weights import chosen_variant
 from onboard.errors import UsageError
 from onboard.open import load_profile
 from onboard.profile import Profile
 from onboard.values import replace
 
 
-def request(source: str, options: dict[str, Any]) -> tuple[Profile, Plan]:
-    """The effective profile of SOURCE and the plan. Precedence: options, then --from, then --compose."""
+def request(source: str, options: dict[str, Any], *, writes: bool = False) -> tuple[Profile, Plan]:
+    """The effective profile of SOURCE and the plan. Precedence: options, then --from, then --compose.
+
+    Raises UsageError where --catalog is no folder (one that `writes` may be new).
+    """
+    _check_catalog(options.get("catalog"), writes)
     profile = load_profile(source, catalog=options.get("catalog"))
     plan = Plan()
     if options.get("compose"):
@@ -24,7 +30,17 @@ def request(source: str, options: dict[str, Any]) -> tuple[Profile, Plan]:
 
         plan = plan_of(plan_from_file(options["from_file"]), plan)
     plan = plan_of(options, plan)
+    if plan.weights is not None and plan.weights_gb is not None:
+        chosen_variant(profile, plan.weights)  # the size given wins; a name that is not there is refused all the same
     return _with_drafter(profile, plan, options.get("catalog")), plan
+
+
+def _check_catalog(catalog: str | None, writes: bool) -> None:
+    if not catalog or Path(catalog).is_dir() or (writes and not Path(catalog).exists()):
+        return
+    said = "is not a folder" if Path(catalog).exists() else "does not exist"
+    hint = "a folder that holds profiles/, overrides/ and calibration/"
+    raise UsageError(f"the catalogue {said}", path="--catalog", value=catalog, hint=hint)
 
 
 def _deployment(profile: Profile, name: str) -> Plan:

@@ -26,6 +26,7 @@ def command(source: str, quantity: str, require: str, as_json: bool, **options: 
     """
     from calc.commands.request import request
     from calc.solve import solve
+    from calc.unused import unused
 
     profile, plan = request(source, options)
     solution = solve(profile, plan, quantity, require)
@@ -42,6 +43,10 @@ def command(source: str, quantity: str, require: str, as_json: bool, **options: 
         )
         if quantity == "vram" and isinstance(solution.value, int):
             click.echo(_smallest_card(solution.value))
+        if solution.value is None and solution.tried is not None:
+            click.echo(f"below: the last that was tried, {quantity} {solution.tried}")
+        for note in unused(quantity, plan):
+            click.echo(f"{note.kind}: {note.message}")
         click.echo()
         print_prediction(solution.prediction)
     return 0 if solution.value is not None else 1

@@ -53,7 +53,11 @@ ENGINES: dict[str, str] = {
 @lru_cache(maxsize=256)
 def engine_of(spec: str) -> tuple[Engine, str | None]:
     """`vllm` or `vllm@0.24` -> the engine and the version asked for. Raises UnknownEngine."""
-    name, _, version = spec.partition("@")
+    name, at, version = spec.partition("@")
+    if at and not version.strip():
+        raise UnknownEngine(
+            "no version stands behind the @", path="--engine", value=spec, hint=f"{name}@VERSION, or {name}"
+        )
     name = {"llama.cpp": "llamacpp", "llama-cpp": "llamacpp"}.get(name.lower(), name.lower())
     if name not in ENGINES:
         raise UnknownEngine(

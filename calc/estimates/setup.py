@@ -80,6 +80,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
     """The setup of a resolved plan. Raises FieldMissing where the model states no width that a rule needs."""
     plan = resolved.plan
     geometry = geometry_of(profile)
+    attends = any(cache.kind != "state" for cache, _ in profile.cache_groups)  # else no kernel reads a KV format
     return Setup(
         engine=resolved.engine,
         version=resolved.version,
@@ -93,7 +94,7 @@ def setup_of(profile: Profile, resolved: Resolved) -> Setup:
         max_num_batched_tokens=_batched_tokens(plan),
         expert_parallel=plan.enable_expert_parallel,
         eager=plan.enforce_eager,
-        kv_cache_dtype=plan.kv_cache_dtype,
+        kv_cache_dtype=plan.kv_cache_dtype if attends else "auto",
         num_speculative_tokens=plan.num_speculative_tokens or 0,
         drafter=plan.drafter not in (None, "none", "ngram", "mtp"),
         lora_rank=plan.max_lora_rank or (16 if plan.max_loras else 0),

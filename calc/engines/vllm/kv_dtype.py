@@ -140,8 +140,8 @@ def _refusals(shape: Shape, fmt: KvFormat, version: Version, capability: tuple[i
 
 
 def _capability_refusals(shape: Shape, fmt: KvFormat, version: Version, capability: tuple[int, int]) -> list[str]:
-    """What the card's kernels lack. An unknown card is not refused."""
-    if capability == (0, 0):
+    """What the card's kernels lack. Neither an unknown card is refused nor a model that has no attention."""
+    if capability == (0, 0) or not shape.attention:
         return []
     sm = f"SM {capability[0]}.{capability[1]}"
     if fmt.name.startswith("nvfp4") and capability[0] != 10:
@@ -166,6 +166,10 @@ def _flashinfer_serves(shape: Shape) -> bool:
 
 def _cautions(shape: Shape, fmt: KvFormat, capability: tuple[int, int]) -> tuple[Note, ...]:
     notes = []
+    if not shape.attention:
+        if fmt.element_bits < 16:
+            notes.append(Note("kv-dtype", f"no layer has attention: --kv-cache-dtype {fmt.name} changes nothing"))
+        return tuple(notes)
     if fmt.name == "fp8_e4m3" and (0, 0) < capability < (8, 9) and _flashinfer_serves(shape):
         notes.append(
             Note("kv-dtype", "fp8_e4m3 on this card needs FlashInfer: Triton's kernel has it from SM 8.9 on; "
