@@ -52,7 +52,7 @@ def assumed(prediction: Prediction) -> str:
     parts = [
         f"{plan.max_model_len:,} tokens" if plan.max_model_len else "no context stated",
         f"{plan.max_num_seqs} sequence{'s' if plan.max_num_seqs > 1 else ''} at most" if plan.max_num_seqs else "",
-        f"KV {_kv_words(prediction)}",
+        f"KV {resolved.derived.get('kv_cache_dtype', plan.kv_cache_dtype)}",
         cards,
         f"PP {plan.pipeline_parallel_size}" if plan.pipeline_parallel_size > 1 else "",
         f"utilisation {plan.gpu_memory_utilization:g}" if plan.gpu_memory_utilization else "",
@@ -63,18 +63,6 @@ def assumed(prediction: Prediction) -> str:
         f"{prediction.model} on {resolved.engine} {resolved.version_text}, {card.name} "
         f"({gib(card.usable_bytes)} usable of {gib(card.vram_bytes)})\n" + ", ".join(p for p in parts if p)
     )
-
-
-def _kv_words(prediction: Prediction) -> str:
-    """The format that is stored, in the engine's words: one name, or K's and V's where they differ."""
-    plan, stored = prediction.resolved.plan, prediction.resolved.derived.get("kv_format")
-    if plan.cache_type_k:
-        return (
-            plan.cache_type_k
-            if plan.cache_type_v in (None, plan.cache_type_k)
-            else f"{plan.cache_type_k}/{plan.cache_type_v}"
-        )
-    return stored if isinstance(stored, str) else str(prediction.resolved.derived.get("kv_cache_dtype", plan.kv_cache_dtype))
 
 
 def _term_row(prediction: Prediction, name: str, explain: bool) -> list[str]:

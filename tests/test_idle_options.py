@@ -81,13 +81,13 @@ def test_a_table_tells_short_memory_from_a_refusal(tmp_path: Path) -> None:
     assert "TP 3 bf16, nvfp4: " in out
 
 
-def test_llamacpp_tables_have_no_tp_rows_and_say_what_is_left(tmp_path: Path) -> None:
+def test_llamacpp_tables_count_cards_and_say_what_is_left(tmp_path: Path) -> None:
     tried = ("table", "gemma-4-31b", *CARD, "--gpus", "2", "--engine", "llamacpp", "--contexts", "8k")
     done = call(*tried, "--kv-formats", "bf16,q8_0", cwd=tmp_path, program="calc")
     assert "refused" not in done.out
     assert "PASS 9." in done.out
     rows = call(*tried, "--kv-formats", "q8_0", "--json", cwd=tmp_path, program="calc").json["rows"]
-    assert [r["tensor_parallel_size"] for r in rows] == [1]
+    assert [r["tensor_parallel_size"] for r in rows] == [1, 2]
 
 
 def test_the_header_names_the_stored_format(tmp_path: Path) -> None:
