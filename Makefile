@@ -31,7 +31,7 @@ golden: $(VENV)/ready        ## rewrite golden files; review them as a diff
 docs: $(VENV)/ready          ## rewrite the generated pages
 	$(BIN)/python tools/cli_reference.py
 	$(BIN)/python tools/two_cards.py
-	$(BIN)/calc calibration --write-docs
+	$(BIN)/calc calibration --write-docs docs/accuracy.md
 
 bench: $(VENV)/ready         ## start-up ratio and predictions a second
 	$(BIN)/python benchmarks/cold_start.py
