@@ -15,6 +15,7 @@ from calc.plan import Plan
 from calc.predict import predict
 from calc.prediction import Prediction
 from calc.speculation import speculation
+from onboard.derive import derive
 from onboard.errors import UnknownKnob, UsageError
 from onboard.layers import (
     CacheSpec,
@@ -501,3 +502,19 @@ def test_rules_can_be_redone_by_hand(profile: Profile, sequences: int) -> None:
     for term in prediction.terms:
         if term.name.startswith(("kv_", "state")) and term.bytes:
             assert redone(term.rule) == term.bytes, (term.name, term.rule)
+
+
+@pytest.mark.parametrize(("version", "blocks"), [("0.25.1", 769), ("0.33", 770)])
+def test_cohere_counts_the_token_itself_beside_its_window(version: str, blocks: int) -> None:
+    """commandr.py:244: a window of 4,096 is one of 4,097; 4,095 + 8,193 tokens are whole blocks, one more is not."""
+    config = {
+        "model_type": "cohere2", "architectures": ["Cohere2ForCausalLM"], "num_hidden_layers": 8, "hidden_size": 4096,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "sliding_window": 4096, "vocab_size": 1000,
+        "max_position_embeddings": 131072,
+    }  # fmt: skip
+    profile = derive(config, model_id="m", source=SourceRef(kind="file", name="m"))
+    plan = Plan(
+        engine=f"vllm@{version}", vram_gib=80, weights_gb=1, max_num_batched_tokens=8193, async_scheduling=False
+    )
+    groups = predict(profile, plan).cache.pool.groups
+    assert {g.num_blocks_per_request for g in groups if "window" in g.kinds} == {blocks}

@@ -11,9 +11,16 @@ from typing import Any
 from onboard.values import Struct
 from onboard.weights.matrix import Matrix, linear
 
+LIMIT = 2**30  # beyond any width or depth
+
 
 def first(tower: Mapping[str, Any], *names: str) -> Any:
-    return next((tower[n] for n in names if isinstance(tower.get(n), (int, float)) and tower[n]), 0)
+    """The first of the keys that holds a size: a finite number above 0. 0 where none does."""
+    return next((tower[n] for n in names if _is_size(tower.get(n))), 0)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < LIMIT
 
 
 class Joint(Struct, frozen=True):

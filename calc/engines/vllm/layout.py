@@ -13,7 +13,7 @@ from calc.engines.vllm.kv_dtype import KvDtype
 from calc.engines.vllm.packed import slot_block_bytes, tuple_block_bytes
 from calc.engines.vllm.pages import GROW, WINDOW, Page
 from calc.engines.vllm.shape import Shape
-from calc.engines.vllm.specs import Context, pages_of
+from calc.engines.vllm.specs import WIDER_WINDOWS, Context, pages_of
 from calc.engines.vllm.versions import Rules
 from onboard.layers import Layer
 from onboard.states import GatedDeltaNet, KimiDelta, Mamba2
@@ -144,6 +144,7 @@ def _context(req: Request) -> tuple[Context, Raised | None]:
         exempt=_exempt(req),
         checkpoints=frozenset(families),
         compressed=req.shape.compressed,
+        wider=WIDER_WINDOWS.get(req.shape.architecture, 0) if req.rules.wider_windows else 0,
     )
     pages = [p for i, layer in enumerate(req.layers) for p in pages_of(layer, i, context)]
     states = [p for p in pages if p.is_state]

@@ -49,6 +49,12 @@ class Context(Struct, frozen=True, kw_only=True):
     exempt: frozenset[int] = frozenset()
     checkpoints: frozenset[str] = frozenset()  # state families with a checkpoint block
     compressed: bool = False
+    wider: int = 0  # tokens a window has beyond the config's
+
+
+#: Classes whose window is wider than the config's `sliding_window`, by this many tokens (models/commandr.py:244: the
+#: token itself is not counted).
+WIDER_WINDOWS = {"Cohere2ForCausalLM": 1, "Cohere2VisionForConditionalGeneration": 1}
 
 
 def pages_of(layer: Layer, index: int, ctx: Context) -> tuple[Page, ...]:
@@ -90,7 +96,7 @@ def _heads_page(spec: Heads, index: int, ctx: Context) -> Page:
     row = heads * (2 * (spec.k_dim + spec.v_dim) if exempt else ctx.kv.heads.bytes_of(spec.k_dim, spec.v_dim))
     demand, reach, kind = GROW, 0, spec.kind
     if isinstance(spec, WindowAttention):
-        demand, reach = WINDOW, spec.window - 1
+        demand, reach = WINDOW, spec.window - 1 + ctx.wider
     elif isinstance(spec, ChunkedAttention):
         demand, reach = CHUNK, spec.chunk
     elif isinstance(spec, CrossAttention):

@@ -32,6 +32,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     pipeline_adds_batch: bool = False  # with async scheduling, pipeline stages + 1 batches are in flight
     batches_in_flight: bool = False  # windows reserve every concurrent batch, not one
     mtp_modules_extend_windows: bool = False  # several MTP modules keep k - 1 tokens more behind a window
+    wider_windows: bool = False  # classes that count the token itself apart (`specs.WIDER_WINDOWS`)
     null_block_checked: bool = False  # the fit check leaves one block out
     fit_check: str = "groups"  # "layers": no group padding; "groups"
     fit_check_whole_model: bool = False  # all pipeline stages against one stage's memory
@@ -186,8 +187,9 @@ CHANGES: tuple[tuple[Version, dict[str, Any]], ...] = (
     ((0, 32, 0), {"state_modes": ("align",), "checkpoint_block_mamba2": True}),  # config/cache.py; mamba_mixer2.py:1107
     (
         (0, 33, 0),
-        {  # layers/mamba/gdn/qwen_gdn_linear_attn.py:739; models/config.py:89; platforms/cuda.py:104
+        {  # layers/mamba/gdn/qwen_gdn_linear_attn.py:739; models/config.py:89; platforms/cuda.py:104; commandr.py:244
             "checkpoint_block_gdn": True,
+            "wider_windows": True,
             "dsa_fp8_on_blackwell": True,
             "sparse_fp8_e4m3_plain_on_hopper": True,
         },
