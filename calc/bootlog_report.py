@@ -10,7 +10,8 @@ from calc.units import gib
 _SIZES = frozenset(
     {
         "weights", "kv_available", "kv_needed", "kv_left", "oom", "oom_free", "card_total", "cuda_graphs",
-        "cuda_graphs_taken", "runtime", "activation", "free_at_start", "wanted_at_start",
+        "cuda_graphs_taken", "runtime", "activation", "free_at_start", "wanted_at_start", "kv_size", "state_size",
+        "compute", "compute_host", "weights_host", "fit_used", "fit_free", "failed_size",
     }
 )  # fmt: skip
 
@@ -36,7 +37,8 @@ def print_report(report: BootReport) -> None:
 def _shown(line: LineReport, value: float | None) -> str:
     if value is None:
         return "-"
-    if line.printed.quantity in _SIZES or line.printed.quantity.endswith("_bytes"):
+    quantity = line.printed.quantity.partition("#")[0]  # several caches are numbered
+    if quantity in _SIZES or quantity.endswith("_bytes"):
         return gib(value)
     return f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.2f}"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from calc.bootlog_lines import LinePattern, LogFacts
 from calc.plan import Plan
-from calc.prediction import Prediction
+from calc.prediction import Prediction, Term
 from onboard.profile import Profile
 from onboard.values import Struct
 
@@ -59,3 +60,11 @@ class EngineLog(Protocol):
     def remedies(self, facts: LogFacts) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Changes of the plan worth trying for a boot that failed: (flags as the engine spells them, Plan fields)."""
         ...
+
+
+def loaded_range(terms: Iterable[Term]) -> Predicted | None:
+    """What weights take, low to high. A size given by hand is meant to about its second digit."""
+    found = list(terms)
+    slack = [t.bytes // 100 if t.origin == "option" else 0 for t in found]
+    low = sum(t.low - s for t, s in zip(found, slack, strict=True))
+    return (float(low), float(sum(t.high + s for t, s in zip(found, slack, strict=True)))) if found else None

@@ -325,3 +325,40 @@ def test_an_anchor_is_saved_once_and_passes_the_check(tmp_path: Path) -> None:
     (anchor,) = read_anchors(saved)
     assert check_anchor(anchor, QWEN_27B) == ()
     assert anchor.version == "0.24.0" and anchor.flags["num_speculative_tokens"] == 3
+
+
+# --- the other engines ----------------------------------------------------------------------------------------------
+
+LLAMA_CPP = """build: 6521 (c0ffee12) with cc (Ubuntu 13.3.0) for x86_64-linux-gnu
+llama_model_load_from_file_impl: using device CUDA0 (NVIDIA GeForce RTX 3090) - 23875 MiB free
+load_tensors: offloaded 33/33 layers to GPU
+load_tensors:        CUDA0 model buffer size =  4000.00 MiB
+llama_context: n_seq_max     = 1
+llama_context: n_ctx         = {cells}
+llama_context: n_batch       = 2048
+llama_context: n_ubatch      = 512
+llama_context: kv_unified    = false
+llama_kv_cache: size = {size:.2f} MiB ({cells:6} cells,  32 layers,  1/1 seqs), K (f16): 1.00 MiB, V (f16): 1.00 MiB
+"""
+
+
+@pytest.mark.parametrize("form", WRAPPINGS)
+def test_llama_cpp_wrapped_and_restarted(tmp_path: Path, form: str) -> None:
+    text = LLAMA_CPP.format(cells=8192, size=1024) + LLAMA_CPP.format(cells=16384, size=2048)
+    report = read(tmp_path, WRAPPINGS[form](text), DENSE, Plan(weights_gb=4.2))  # type: ignore[operator]
+    assert (report.engine, report.num_boots) == ("llamacpp", 2)
+    assert report.agrees and not report.diagnosis, report.to_json()
+    assert printed(report, "kv_cells#1") == [16384]
+
+
+def test_sglang_wrapped_and_restarted(tmp_path: Path) -> None:
+    boot = (
+        "[2026-07-01 08:00:00] server_args=ServerArgs(model_path='m', tp_size=1, context_length={n}, "
+        "mem_fraction_static=0.8, kv_cache_dtype='auto', page_size=1)\n"
+        "[2026-07-01 08:00:05 TP0] KV Cache is allocated. #tokens: {n}, K size: {k:.2f} GB, V size: {k:.2f} GB\n"
+        "[2026-07-01 08:00:05 TP0] max_total_num_tokens={n}, chunked_prefill_size=4096, context_len={n}\n"
+    )
+    text = boot.format(n=16384, k=1) + boot.format(n=32768, k=2)
+    report = read(tmp_path, docker(text), DENSE, Plan(engine="sglang", card="rtx-3090", weights_gb=4.2))
+    assert (report.engine, report.num_boots, report.plan.max_model_len) == ("sglang", 2, 32768)
+    assert report.agrees, report.to_json()

@@ -12,7 +12,7 @@ from typing import Any
 
 from calc.bootlog_lines import NUMBER as N
 from calc.bootlog_lines import LinePattern, LogFacts, Printed
-from calc.engine_log import Finding, Predicted
+from calc.engine_log import Finding, Predicted, loaded_range
 from calc.engines.llamacpp.types import cache_type
 from calc.plan import Plan
 from calc.prediction import Prediction
@@ -206,7 +206,7 @@ def _estimated(quantity: str, prediction: Prediction) -> Predicted | None:
     if quantity == "compute" and "activation" in terms:
         return float(terms["activation"].low), float(terms["activation"].high)
     if quantity == "weights" and "weights" in terms:
-        return float(terms["weights"].low), float(terms["weights"].high)
+        return loaded_range([terms["weights"]])
     if host is not None and quantity == "compute_host":
         return float(host.compute_bytes), float(host.compute_bytes)
     if host is not None and quantity == "weights_host":

@@ -14,7 +14,7 @@ from typing import Any
 from calc.bootlog_lines import NUMBER as N
 from calc.bootlog_lines import LinePattern, LogFacts, Printed
 from calc.cards import card_names, load_card
-from calc.engine_log import Finding, Predicted
+from calc.engine_log import Finding, Predicted, loaded_range
 from calc.engines.vllm import suspects as suspicion
 from calc.engines.vllm.engine import layout_of
 from calc.engines.vllm.groups import LayoutError
@@ -201,8 +201,7 @@ def _estimated(quantity: str, prediction: Prediction) -> Predicted | None:
         budget = prediction.budget_bytes
         return (budget - sum(t.high for t in inside), budget - sum(t.low for t in inside))
     if quantity == "weights":
-        loaded = [terms[n] for n in ("weights", "drafter") if n in terms]
-        return (sum(t.low for t in loaded), sum(t.high for t in loaded)) if loaded else None
+        return loaded_range(terms[n] for n in ("weights", "drafter") if n in terms)
     name = {"cuda_graphs_taken": "cuda_graphs"}.get(quantity, quantity)
     term = terms.get(name) if quantity in ("activation", "runtime", "cuda_graphs", "cuda_graphs_taken") else None
     return None if term is None else (float(term.low), float(term.high))
