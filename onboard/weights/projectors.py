@@ -126,6 +126,19 @@ def _two_layer(j: Joint) -> list[Matrix]:
     return j.other("projector", j.width, j.text, bias=True) + j.other("projector", j.text, j.text)
 
 
+def _halved(j: Joint) -> list[Matrix]:
+    """Aya Vision: merged patches through a gated layer, whose second half is the gate."""
+    inner = int(first(j.root, "alignment_intermediate_size") or j.text)
+    return j.mlp("projector", j.wide, inner, bias=True) + j.mlp("projector", inner // 2, j.text, bias=True)
+
+
+def _resampler(j: Joint) -> list[Matrix]:
+    """MiniCPM-V: attention from learned queries, and a square matrix."""
+    queries = int(first(j.root, "query_num") or 64)
+    joined = j.other("resampler.kv_proj", j.width, j.text) + j.other("resampler.attn", j.text, 5 * j.text)
+    return joined + j.other("resampler.query", j.text, queries)
+
+
 PROJECTORS: dict[str, Callable[[Joint], list[Matrix]]] = {
     "none": _nothing,
     "plain": _plain,
@@ -142,4 +155,14 @@ PROJECTORS: dict[str, Callable[[Joint], list[Matrix]]] = {
     "mllama": _mllama,
     "audio_mlp": _audio_mlp,
     "two_layer": _two_layer,
+    "halved": _halved,
+    "resampler": _resampler,
+}
+# Composites whose projector is their own, whatever the tower; the rest take the tower's.
+COMPOSITES: dict[str, str] = {
+    **dict.fromkeys(
+        ("llava", "llava_next", "llava_onevision", "llava_next_video", "vipllava", "video_llava"), "two_layer"
+    ),
+    "aya_vision": "halved",
+    "cohere2_vision": "halved",
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from onboard.values import Struct
 from onboard.weights.matrix import Matrix, linear, vector
-from onboard.weights.projectors import PROJECTORS, Joint, first
+from onboard.weights.projectors import COMPOSITES, PROJECTORS, Joint, first
 
 VISION_KEYS = ("vision_config", "vision_tower_cfg", "vit_config")
 AUDIO_KEYS = ("audio_config",)
@@ -57,8 +57,11 @@ TOWERS: dict[str, Tower] = {
     "kimi_k25": Tower(projector="merger", positions="none"),
     "kimi_k25_vision": Tower(projector="merger", positions="none"),
     "kimi_k3": Tower(projector="merger", positions="none"),
-    "kimi_vl": Tower(projector="merger", positions="none"),
-    "moonvit": Tower(projector="merger", positions="none"),
+    "kimi_vl": Tower(projector="merger", positions="area"),
+    "moonvit": Tower(projector="merger", positions="area"),
+    "siglip": Tower(projector="resampler"),
+    "glm4v": Tower(gated=True, inner_is_out=True, projector="glm"),
+    "glm4v_moe": Tower(gated=True, inner_is_out=True, projector="glm"),
     "glm4v_vision": Tower(gated=True, inner_is_out=True, projector="glm"),
     "glm4v_moe_vision": Tower(gated=True, inner_is_out=True, projector="glm"),
     "idefics3_vision": Tower(projector="connector"),
@@ -109,8 +112,8 @@ def with_defaults(tower: Mapping[str, Any], whole: str) -> Mapping[str, Any]:
 
     stated = str(tower.get("model_type") or whole)
     kind = stated if stated in TOWERS or not whole else whole
-    named = next((n for n in (f"{stated}_vision", stated) if n.endswith(CLASSES)), "")
-    found = class_defaults(named) if named else None
+    named = (class_defaults(n) for n in (stated, f"{stated}_vision") if n.endswith(CLASSES))
+    found = next((d for d in named if d is not None), None)
     constants = {} if found is None else found.values
     return {**constants, **{k: v for k, v in tower.items() if v is not None}, "model_type": kind}
 
@@ -145,7 +148,8 @@ def _tower(part: str, tower: Mapping[str, Any], root: Mapping[str, Any], text: i
     made += linear(mlp, f"{part}.mlp", width, (3 if traits.gated else 2) * inner, copies=depth)
     made += [vector(other, f"{part}.norms", (traits.norms + int(traits.bias) * 2) * width, copies=depth)]
     made += _stem(part, tower, traits, width)
-    made += PROJECTORS[traits.projector](Joint(part, tower, root, width, text))
+    own = COMPOSITES.get(str(root.get("model_type", ""))) if part == "vision" else None
+    made += PROJECTORS[own or traits.projector](Joint(part, tower, root, width, text))
     return made, entry is not None
 
 
@@ -171,6 +175,7 @@ def _stem(part: str, tower: Mapping[str, Any], traits: Tower, width: int) -> lis
     rows = {
         "grid": side * side + traits.classes,
         "table": int(first(tower, "num_position_embeddings")),
+        "area": int(first(tower, "init_pos_emb_height") * first(tower, "init_pos_emb_width")),
         "patches": int(first(tower, "num_patches")),
         "tiles": (side * side + 1) * (1 + 9 * int(first(tower, "max_num_tiles") or 4)),
         "two_tables": 2 * int(first(tower, "position_embedding_size")),
