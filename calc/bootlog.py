@@ -40,6 +40,8 @@ class LineReport(Struct, frozen=True):
 
 
 class BootReport(Struct, frozen=True):
+    """A boot as its log tells it: each figure beside its prediction, what differences point at, and what to try."""
+
     lines: tuple[LineReport, ...]
     diagnosis: tuple[Finding, ...]
     flags: tuple[str, ...]

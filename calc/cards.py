@@ -35,6 +35,7 @@ class Card(Struct, frozen=True):
 
 
 def card_names() -> tuple[str, ...]:
+    """Every card of the database, in order."""
     return tuple(sorted(p.stem for p in shipped("cards").glob("*.yaml")))
 
 

@@ -75,6 +75,7 @@ def _term_row(prediction: Prediction, name: str, explain: bool) -> list[str]:
 
 
 def totals(prediction: Prediction) -> list[str]:
+    """The lines under the table: needed, minimum, reserved, budget and pool."""
     pool = prediction.cache.pool
     starts = prediction.verdict != "FAIL"
     outside = f"  ({gib(prediction.outside_bytes)} of it outside the budget)" if prediction.outside_bytes else ""

@@ -55,24 +55,28 @@ def sane(value: Any, path: str) -> Any:
 
 
 def mapping(value: Any, path: str) -> Mapping[str, Any]:
+    """`value` as a mapping. Raises BadProfile, naming `path`, where it is none."""
     if not isinstance(value, Mapping):
         raise BadProfile(f"{path} must be a mapping", path=path, value=brief(value))
     return value
 
 
 def sequence(value: Any, path: str) -> Sequence[Any]:
+    """`value` as a list. Raises BadProfile, naming `path`, where it is none."""
     if not isinstance(value, (list, tuple)):
         raise BadProfile(f"{path} must be a list", path=path, value=brief(value))
     return value
 
 
 def text(value: Any, path: str) -> str:
+    """`value` as text. Raises BadProfile, naming `path`, where it is none."""
     if not isinstance(value, str):
         raise BadProfile(f"{path} must be text", path=path, value=brief(value))
     return value
 
 
 def brief(value: Any) -> str:
+    """A value for an error message, cut to 80 characters."""
     return "nothing" if value is None else repr(value)[:80]
 
 

@@ -90,6 +90,7 @@ def layers_to_data(layers: Sequence[Layer]) -> list[dict[str, Any]]:
 
 
 def variant_to_data(variant: WeightVariant) -> dict[str, Any]:
+    """A set of weights as plain data; groups name their layers as ranges."""
     data = _plain(variant, leave_out=("groups",))
     if variant.groups:
         data["groups"] = [
@@ -100,11 +101,13 @@ def variant_to_data(variant: WeightVariant) -> dict[str, Any]:
 
 
 def drafter_to_data(drafter: DrafterRef) -> dict[str, Any]:
+    """A drafter as plain data, without layers where it has none."""
     data = _plain(drafter, leave_out=("layers",))
     return {**data, "layers": layers_to_data(drafter.layers)} if drafter.layers else data
 
 
 def deployment_to_data(deployment: Deployment) -> dict[str, Any]:
+    """A deployment as plain data."""
     return _plain(deployment)
 
 
@@ -181,6 +184,7 @@ def layers_from_data(runs: Any, path: str) -> tuple[Layer, ...]:
 
 
 def variant_from_data(data: Any, path: str) -> WeightVariant:
+    """The reverse of `variant_to_data`. Raises BadProfile, naming the path of what is wrong."""
     given = dict(mapping(data, path))
     groups = tuple(
         _group(g, f"{path}.groups[{i}]") for i, g in enumerate(sequence(given.pop("groups", []), f"{path}.groups"))
@@ -195,12 +199,14 @@ def _group(data: Any, path: str) -> TensorGroup:
 
 
 def drafter_from_data(data: Any, path: str) -> DrafterRef:
+    """The reverse of `drafter_to_data`. Raises BadProfile."""
     given = dict(mapping(data, path))
     given.setdefault("num_bytes", None)
     return build(DrafterRef, given, path, layers=layers_from_data(given.pop("layers", []), f"{path}.layers"))
 
 
 def deployment_from_data(data: Any, path: str) -> Deployment:
+    """The reverse of `deployment_to_data`. Raises BadProfile."""
     given = dict(mapping(data, path))
     options = {text(k, f"{path}.options"): v for k, v in mapping(given.pop("options", None), f"{path}.options").items()}
     return build(Deployment, given, path, options=options)

@@ -45,5 +45,6 @@ def hand_written(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest(path: str, value: Any) -> str:
+    """The digest of one value at its path; what is equal as plain data has equal digests."""
     text = json.dumps([path, listed(value)], sort_keys=True, default=str)
     return "x" + hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]

@@ -110,12 +110,14 @@ def dump_round_trip(document: Any) -> str:
 
 
 def block_map(data: dict[str, Any]) -> Any:
+    """A mapping that is written one key a line."""
     from ruamel.yaml.comments import CommentedMap
 
     return CommentedMap(data)
 
 
 def block_seq(data: list[Any]) -> Any:
+    """A list that is written one item a line."""
     from ruamel.yaml.comments import CommentedSeq
 
     return CommentedSeq(data)

@@ -94,6 +94,16 @@ def test_no_rule_asks_for_a_family_by_name() -> None:
     assert wrong == []
 
 
+def test_what_is_public_says_what_it_is() -> None:
+    silent = []
+    for name, source in SOURCES.items():
+        tree = ast.parse(source)
+        public = (n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name[0] != "_")
+        silent += [name] * (ast.get_docstring(tree) is None)
+        silent += [f"{name}.{n.name}" for n in public if ast.get_docstring(n) is None]
+    assert silent == []
+
+
 def test_modules_are_small() -> None:
     sizes = {name_of(p): len(p.read_text().splitlines()) for p in MODULES}
     large = {n: s for n, s in sizes.items() if s > MAX_LINES}

@@ -49,6 +49,7 @@ def runtime_key(setup: Setup) -> str:
 
 
 def tp_step(tp: int) -> int:
+    """The step of the table that a TP size stands on: 1, 2, 4 or 8."""
     return next((step for step in (8, 4, 2) if tp >= step), 1)
 
 

@@ -111,8 +111,10 @@ def encoder_family(profile: Profile) -> str:
 
 
 def is_pooling(architectures: tuple[str, ...]) -> bool:
+    """Whether a class embeds or classifies: it samples no token."""
     return any(a in _POOLING or a.endswith(_POOLING_ENDS) for a in architectures)
 
 
 def is_ungated(architectures: tuple[str, ...]) -> bool:
+    """Whether a class's MLP has no gate."""
     return any(a in _UNGATED for a in architectures)

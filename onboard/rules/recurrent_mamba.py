@@ -10,6 +10,7 @@ from onboard.states import Mamba1, Mamba2, MambaHeads, StateCache
 
 
 def mamba2(facts: Facts) -> StateCache:
+    """Mamba-2 beside attention (vLLM 0.33 `mamba_mixer2.py`): heads, groups and state as stated."""
     heads = facts.need("ssm_num_heads")
     return Mamba2(
         num_heads=heads,
@@ -43,6 +44,7 @@ def _head_dim(facts: Facts, heads: int) -> int:
 
 
 def pure_mamba2(facts: Facts) -> StateCache:
+    """Mamba-2 alone, under the names of its own class (transformers 5.24 Mamba2Config)."""
     return Mamba2(
         num_heads=facts.need("pure_num_heads"),
         head_dim=single(facts, "head_dim"),
@@ -66,6 +68,7 @@ def plamo2(facts: Facts) -> StateCache:
 
 
 def zamba1(facts: Facts) -> StateCache:
+    """Zamba's Mamba-1 with heads: expand x hidden is shared among them (transformers 5.24 ZambaConfig)."""
     heads, inner = facts.need("zamba_mamba_heads"), scaled(facts, "ssm_expand", single(facts, "hidden_size"))
     if inner % heads:
         raise FieldInvalid(
@@ -81,6 +84,7 @@ def zamba1(facts: Facts) -> StateCache:
 
 
 def mamba1(facts: Facts) -> StateCache:
+    """Mamba-1 beside attention: the inner size is expand x hidden (Jamba; vLLM 0.33 `mamba_mixer.py`)."""
     return Mamba1(
         inner_dim=scaled(facts, "ssm_expand", single(facts, "hidden_size")),
         state_dim=facts.need("ssm_state_dim"),

@@ -9,6 +9,7 @@ from onboard.states import Hyena, Retention, RgLru, Rwkv4, RwkvMatrix, StateCach
 
 
 def rg_lru(facts: Facts) -> StateCache:
+    """RecurrentGemma's RG-LRU: one state a channel, and a convolution (transformers 5.24 RecurrentGemmaConfig)."""
     return RgLru(facts.get("lru_width") or single(facts, "hidden_size"), facts.need("conv1d_width"))
 
 
@@ -28,6 +29,7 @@ def _rounded_up(facts: Facts, factor: str, size: int) -> int:
 
 
 def rwkv4(facts: Facts) -> StateCache:
+    """RWKV 4: vectors of the attention's and the hidden size (transformers 5.24 RwkvConfig)."""
     hidden = single(facts, "hidden_size")
     return Rwkv4(hidden, facts.get("attention_hidden_size") or hidden)
 

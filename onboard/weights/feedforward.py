@@ -32,6 +32,7 @@ def _indices(stated: Any) -> frozenset[int]:
 
 
 def num_experts(facts: Facts) -> int:
+    """Routed experts of a sparse layer; 0 for a dense model."""
     return _int(facts.get("num_experts"))
 
 
@@ -203,6 +204,7 @@ def is_gated(context: Context) -> bool:
 
 
 def expert_width(context: Context) -> int:
+    """The width of one routed expert; the dense width where the config has no other."""
     facts = context.facts
     width = _int(facts.get("moe_intermediate_size"))
     return width or _int(facts.get("intermediate_size"))

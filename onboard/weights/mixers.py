@@ -131,6 +131,7 @@ def _heads(context: Context, cache: Any, index: int) -> list[Matrix]:
 
 
 def key_values(context: Context, cache: Any, bias: bool) -> list[Matrix]:
+    """The K and V projections (hidden x KV heads x head size), one matrix where K and V are tied."""
     hidden, kv = context.hidden, cache.num_kv_heads
     if getattr(cache, "k_eq_v", False):
         return linear("kv_tied", "self_attn.k_proj", hidden, kv * cache.k_dim, bias=bias, units=kv)

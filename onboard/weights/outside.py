@@ -69,6 +69,7 @@ def _per_layer_tables(context: Context) -> list[Matrix]:
 
 
 def per_layer_inputs(context: Context) -> list[Matrix]:
+    """What Gemma 3n's layers add: a narrow input of each layer, and a low-rank detour (LAuReL)."""
     facts, hidden = context.facts, context.hidden
     narrow, rank = facts.get("per_layer_input"), facts.get("laurel_rank")
     made: list[Matrix] = []

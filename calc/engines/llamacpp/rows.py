@@ -63,6 +63,7 @@ class StateRow(Struct, frozen=True):
 
 
 def indexer_rows(arch: Arch, layers: Sequence[Layer]) -> Iterable[Row]:
+    """What each layer's indexer keeps a cell: K elements, and V where the architecture keeps one."""
     for index, layer in enumerate(layers):
         for spec in layer.caches:
             if isinstance(spec, Indexer):
@@ -108,6 +109,7 @@ def compressor_rows(arch: Arch, layers: Sequence[Layer]) -> Iterable[StateRow]:
 
 
 def state_rows(layers: Sequence[Layer]) -> Iterable[StateRow]:
+    """Elements of R and S a slot, for each layer that has a state."""
     for index, layer in enumerate(layers):
         r = s = 0
         for spec in layer.caches:

@@ -18,6 +18,7 @@ ALL_LAYERS = 10**6
 
 
 def pad(cells: int, to: int = PAD) -> int:
+    """`cells` rounded up to a multiple of `to`."""
     return -(-cells // to) * to
 
 

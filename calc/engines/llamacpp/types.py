@@ -15,6 +15,7 @@ def cache_type(name: str) -> GgmlType | None:
 
 
 def is_quantised(kind: GgmlType) -> bool:
+    """Whether a type stores blocks that share a scale."""
     return kind.block > 1
 
 

@@ -25,6 +25,7 @@ def card_memory_mib(card: Card) -> int:
 
 
 def radix_cache(plan: Plan) -> bool:
+    """Whether prefixes are reused: on unless either flag switches it off."""
     return not plan.disable_radix_cache and plan.enable_prefix_caching is not False
 
 

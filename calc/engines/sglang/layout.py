@@ -170,10 +170,12 @@ def is_latent(profile: Profile) -> bool:
 
 
 def is_compressed(profile: Profile) -> bool:
+    """Whether any layer keeps compressed entries."""
     return holds(profile, Compressed)
 
 
 def has_indexer(profile: Profile) -> bool:
+    """Whether any layer keeps index keys."""
     return holds(profile, Indexer)
 
 

@@ -20,10 +20,12 @@ class Tokens(Struct, frozen=True):
 
 
 def floor_to(tokens: int, page: int) -> int:
+    """`tokens` rounded down to whole pages."""
     return tokens // page * page
 
 
 def ceil_to(tokens: int, page: int) -> int:
+    """`tokens` rounded up to whole pages."""
     return -(-tokens // page) * page
 
 

@@ -27,6 +27,8 @@ ALL_MODE_FAMILIES = frozenset({"mamba", "mamba2"})
 
 
 class BatchDefaults(Struct, frozen=True):
+    """What `vllm serve` takes where the two flags are not given."""
+
     max_num_batched_tokens: int
     max_num_seqs: int
 

@@ -57,6 +57,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 def ceil_div(number: int, by: int) -> int:
+    """`number` / `by`, rounded up."""
     return -(-number // by)
 
 

@@ -69,4 +69,5 @@ def _shape(profile: Profile) -> Shape:
 
 
 def shape_of(profile: Profile) -> Shape:
+    """What vLLM reads of a profile, read once a profile."""
     return remembered(profile, "shape", lambda: _shape(profile))
