@@ -13,6 +13,7 @@ from calc.estimates.tables import encoder_family, is_pooling, is_ungated
 from calc.plan import Plan
 from calc.prediction import Resolved
 from onboard.profile import Profile
+from onboard.states import GatedDeltaNet
 from onboard.values import Struct
 
 QUANTISED_KV = ("fp8", "int8", "turboquant", "nvfp4")
@@ -186,8 +187,8 @@ def _moe_width(profile: Profile) -> int:
 
 def _state_heads(profile: Profile) -> tuple[int, int, int]:
     for cache, _ in profile.cache_groups:
-        if getattr(cache, "family", "") == "gated_delta_net":
-            state = next(t for t in cache.tensors() if len(t.shape) == 3)  # type: ignore[attr-defined]
+        if isinstance(cache, GatedDeltaNet):
+            state = next(t for t in cache.tensors() if len(t.shape) == 3)
             return state.shape[0], state.shape[1], state.shape[2]
     return (0, 0, 0)
 

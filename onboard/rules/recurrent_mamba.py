@@ -30,7 +30,7 @@ def _head_dim(facts: Facts, heads: int) -> int:
     if stated not in (None, "auto"):
         raise FieldInvalid(
             "the Mamba head size must be a whole number or auto",
-            path=facts.find("ssm_head_dim").where,  # type: ignore[union-attr]
+            path=facts.path("ssm_head_dim"),
             value=repr(stated),
         )
     inner = facts.get("mamba_d_ssm") or scaled(facts, "ssm_expand", single(facts, "hidden_size"))
