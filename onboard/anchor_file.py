@@ -26,6 +26,7 @@ from typing import Any
 
 from onboard.anchor_values import check_values
 from onboard.anchors import anchor_files
+from onboard.catalog_schemas import keep_schemas
 from onboard.errors import BadAnchor
 from onboard.values import Struct, field, fields
 from onboard.yamlio import load_cached, write_atomic
@@ -135,5 +136,6 @@ def append_anchor(catalog: Path, data: Mapping[str, Any]) -> Path:
     kept: list[Mapping[str, Any]] = []
     if path.is_file():
         kept = [a for a in load_cached(path)["anchors"] if a.get("id") != anchor.id]
+    keep_schemas(catalog)
     dump_anchors(path, [*kept, data])
     return path

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onboard.catalog_paths import layers_of, user_catalog
+from onboard.catalog_paths import layers_of, shipped, user_catalog
 from onboard.errors import UnknownModel, UsageError
-from onboard.profile import Profile
+from onboard.profile import Profile, SourceRef
 from onboard.values import replace
 
 if TYPE_CHECKING:
@@ -49,14 +49,30 @@ def load(model_id: str, catalog: str | None = None) -> Loaded:
     generated = read_profile(path)
     effective = generated
     outcomes: tuple[Outcome, ...] = ()
-    for folder in layers_of("overrides", catalog):
-        file = folder / f"{model_id}.yaml"
-        if file.is_file():
-            effective, some = merge(effective, read(file, model_id))
-            outcomes += some
+    for file in override_files(generated, path, catalog):
+        effective, some = merge(effective, read(file, model_id))
+        outcomes += some
     if outcomes:
         effective = replace(effective, unknowns=unknowns(effective))
     return Loaded(generated, effective, outcomes, path)
+
+
+def override_files(profile: Profile, path: Path, catalog: str | None = None) -> tuple[Path, ...]:
+    """The override files of the profile at `path`, the shipped one first. That one speaks of the shipped profile's
+    source, so it is left out where a user's profile of the same id is another model.
+    """
+    found = [folder / path.name for folder in layers_of("overrides", catalog)]
+    below = shipped("overrides") / path.name
+    source = None if path.parent == shipped("profiles") else shipped_source(path.stem)
+    if source is not None and not profile.source.same_model_as(source):
+        found = [file for file in found if file != below]
+    return tuple(file for file in found if file.is_file())
+
+
+def shipped_source(model_id: str) -> SourceRef | None:
+    """What the shipped profile of an id was derived from; None where none is shipped."""
+    path = shipped("profiles") / f"{model_id}.yaml"
+    return read_profile(path).source if ID.fullmatch(model_id) and path.is_file() else None
 
 
 def effective(model_id: str, catalog: str | None = None) -> Profile:
@@ -86,10 +102,12 @@ def _texts(model_id: str, catalog: str | None) -> str:
     path = find(model_id, catalog)
     if path is None:
         raise unknown_id(model_id, catalog)
-    overrides = (folder / f"{model_id}.yaml" for folder in layers_of("overrides", catalog))
-    code = (_CODE / name for name in ("overrides.py", "override_paths.py", "profile_yaml.py", "unknowns.py"))
+    beside = [folder / path.name for name in ("overrides", "profiles") for folder in layers_of(name, catalog)]
+    code = (
+        _CODE / name for name in ("catalog.py", "overrides.py", "override_paths.py", "profile_yaml.py", "unknowns.py")
+    )
     stamps = [f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in code if f.is_file()]
-    return "\0".join(["merged", *stamps, str(path), read_text(path), *(read_text(f) for f in overrides if f.is_file())])
+    return "\0".join(["merged", *stamps, str(path), read_text(path), *(read_text(f) for f in beside if f.is_file())])
 
 
 def read_profile(path: Path) -> Profile:
@@ -117,6 +135,12 @@ def read_profile(path: Path) -> Profile:
 def ids(catalog: str | None = None) -> list[str]:
     """Every id, sorted."""
     found = {p.stem for folder in layers_of("profiles", catalog) for p in _yaml_files(folder)}
+    return sorted(i for i in found if ID.fullmatch(i))
+
+
+def own_ids(catalog: str | None = None) -> list[str]:
+    """The ids of the user's own catalogue, sorted."""
+    found = (p.stem for p in _yaml_files(user_catalog(catalog) / "profiles"))
     return sorted(i for i in found if ID.fullmatch(i))
 
 

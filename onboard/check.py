@@ -13,7 +13,7 @@ from typing import Any
 from onboard import catalog as catalogue
 from onboard.anchor_checks import check_anchor
 from onboard.anchor_file import anchor_of
-from onboard.anchors import anchor_files, anchors_in, anchors_of, count_anchors
+from onboard.anchors import Counts, anchor_files, anchors_in, anchors_of, count_anchors
 from onboard.catalog_paths import layers_of
 from onboard.errors import BadAnchor, Refusal
 from onboard.hand_edits import UNEXPLAINED
@@ -53,7 +53,7 @@ def check(model_ids: tuple[str, ...] = (), catalog: str | None = None) -> tuple[
     return wanted, problems
 
 
-def _model(model_id: str, counts: dict[str, int], catalog: str | None) -> Iterator[Problem]:
+def _model(model_id: str, counts: Counts, catalog: str | None) -> Iterator[Problem]:
     path = catalogue.find(model_id, catalog)
     if path is None:
         return
@@ -71,11 +71,9 @@ def _model(model_id: str, counts: dict[str, int], catalog: str | None) -> Iterat
                 file, "hand-edited", edited, "changed by hand; `onboard add` the model again to keep it as an override"
             )
     effective = profile
-    for folder in layers_of("overrides", catalog):
-        entry_file = folder / f"{model_id}.yaml"
-        if entry_file.is_file():
-            effective, found = _overrides(effective, entry_file, model_id)
-            yield from found
+    for entry_file in catalogue.override_files(profile, path, catalog):
+        effective, found = _overrides(effective, entry_file, model_id)
+        yield from found
     names = [w.name for w in effective.weights]
     if effective.default_weights is not None and effective.default_weights not in names:
         yield Problem(
@@ -86,7 +84,7 @@ def _model(model_id: str, counts: dict[str, int], catalog: str | None) -> Iterat
         )
 
 
-def _status(file: str, data: Any, profile: Profile, counts: dict[str, int]) -> Iterator[Problem]:
+def _status(file: str, data: Any, profile: Profile, counts: Counts) -> Iterator[Problem]:
     earned = status_of(profile, anchors_of(profile, counts))
     claimed = data.get("status")
     if (

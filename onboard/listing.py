@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onboard import catalog as catalogue
-from onboard.anchors import anchors_of, count_anchors
+from onboard.anchors import Counts, anchors_of, count_anchors
 from onboard.errors import Refusal
 from onboard.inspection import layer_counts
 from onboard.status import status_of
@@ -37,7 +37,7 @@ def entries(catalog: str | None = None) -> list[Entry]:
     return [_entry(model_id, counts, catalog) for model_id in catalogue.ids(catalog)]
 
 
-def _entry(model_id: str, counts: dict[str, int], catalog: str | None) -> Entry:
+def _entry(model_id: str, counts: Counts, catalog: str | None) -> Entry:
     try:
         loaded = catalogue.load(model_id, catalog)
     except Refusal as refusal:

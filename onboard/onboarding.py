@@ -14,7 +14,8 @@ from typing import Any
 from onboard import catalog as catalogue
 from onboard.anchors import anchors_of, count_anchors
 from onboard.catalog_paths import user_catalog
-from onboard.errors import BadProfile, Refusal
+from onboard.catalog_schemas import keep_schemas
+from onboard.errors import BadProfile, Refusal, UsageError
 from onboard.hand_edits import Proposal, proposals
 from onboard.profile import Profile
 from onboard.profile_text import render, rewrite
@@ -65,16 +66,40 @@ def _same_model(path: Path, profile: Profile) -> bool:
         known = catalogue.read_profile(path).source
     except Refusal:
         return True  # the file is refused when it is written over, with its own message
-    return known.name == profile.source.name
+    return known.name.casefold() == profile.source.name.casefold()
 
 
-def add(source: str, wanted_id: str | None = None, catalog: str | None = None) -> Added:
-    """Derive `source` and write its profile into the user's catalogue. Raises a Refusal; then nothing is written."""
+def add(source: str, wanted_id: str | None = None, catalog: str | None = None, *, over: bool = False) -> Added:
+    """Derive `source` and write its profile into the user's catalogue. Raises a Refusal; then nothing is written.
+
+    `over` writes over a profile of another source that has the id; without it that is a UsageError.
+    """
     from onboard.read import read_source
 
     profile = read_source(source)
     profile = replace(profile, id=choose_id(profile, wanted_id, catalog))
+    if not over:
+        _refuse_another(profile, user_catalog(catalog))
     return write(profile, catalog)
+
+
+def _refuse_another(profile: Profile, root: Path) -> None:
+    """Raise UsageError where the user's catalogue has the id for another model."""
+    path = root / "profiles" / f"{profile.id}.yaml"
+    if not path.is_file():
+        return
+    try:
+        known = catalogue.read_profile(path).source
+    except Refusal:
+        return  # refused when it is written over, with its own message
+    fresh = _placed(profile, root).source
+    if not fresh.same_model_as(known) and not (fresh.location and fresh.location == known.location):
+        raise UsageError(
+            f"{profile.id} is {known.name}; this is {fresh.name}",
+            path="--id",
+            value=profile.id,
+            hint=f"give it an --id of its own, or --replace to write over {path}",
+        )
 
 
 def write(profile: Profile, catalog: str | None = None) -> Added:
@@ -86,13 +111,16 @@ def write(profile: Profile, catalog: str | None = None) -> Added:
     data = {**to_data(profile), "status": _status(profile, catalog)}
     old_text = read_text(path) if path.is_file() else None
     if old_text is None:
-        write_atomic(path, _verified(render(data), profile))
+        text = _verified(render(data), profile)
+        keep_schemas(root)
+        write_atomic(path, text)
         return Added(profile, path, True, (), (), override_path)
     old = _readable(old_text, path)
     moved, notes = proposals(hand_written(old), profile, path)
     if notes or old.get("notes"):
         data["notes"] = [*_notes(old), *(n for n in notes if n not in _notes(old))]
     text = _verified(rewrite(old_text, data), profile)
+    keep_schemas(root)
     if moved:
         from onboard.override_text import append
 

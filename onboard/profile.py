@@ -32,6 +32,11 @@ class SourceRef(Struct, frozen=True, kw_only=True):
     read_from: str = ""
     location: str = ""
 
+    def same_model_as(self, other: SourceRef) -> bool:
+        """Whether both are one repository (case does not count on the Hub) or one config, byte for byte."""
+        digest = self.config_sha256
+        return self.name.casefold() == other.name.casefold() or (digest is not None and digest == other.config_sha256)
+
 
 class TensorGroup(Struct, frozen=True, kw_only=True):
     """Equal tensors that an engine treats alike under TP / EP / PP, in each of `layers` (once where there are none).

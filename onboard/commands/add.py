@@ -12,18 +12,19 @@ from onboard.commands.options import catalog_option, json_option
 @click.command("add")
 @click.argument("source")
 @click.option("--id", "model_id", help="The catalogue id (default: the repository's name in lower case).")
+@click.option("--replace", "over", is_flag=True, help="Write over an id that is another source's.")
 @json_option
 @catalog_option
-def command(source: str, model_id: str | None, as_json: bool, catalog: str | None) -> None:
+def command(source: str, model_id: str | None, over: bool, as_json: bool, catalog: str | None) -> None:
     """Derive SOURCE and write profiles/<id>.yaml in the user's catalogue.
 
     Run again after a hand edit or for a newer revision: comments and notes stay, and a value changed by hand is kept as
-    an override.
+    an override. An id that another source has is refused.
     """
     from onboard import catalog as catalogue
     from onboard.onboarding import add
 
-    added = add(source, model_id, catalog)
+    added = add(source, model_id, catalog, over=over)
     loaded = catalogue.load(added.profile.id, catalog)
     if as_json:
         answer = {
