@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calc.engines.llamacpp.cache import caches_of
 from calc.engines.llamacpp.model import model_of
 from calc.engines.llamacpp.refusals import refusals
 from calc.engines.llamacpp.settings import settings_of
@@ -103,3 +104,26 @@ def test_a_shift_is_counted_as_often_as_the_file_says() -> None:
         found = model_of(derive_gguf(raw, model_id="x", source=SourceRef(kind="gguf", name="x")))
         assert {(s.r, s.s) for s in found.states} == {(512 * shifts, 512 * 64)}
         assert found.caches == ()
+
+
+def test_a_block_without_attention_is_padded_where_flash_attention_is_off() -> None:
+    """Measured: 8 blocks of which 2 have no attention; every V is as wide as the widest (4 heads of 128)."""
+    keys = {
+        "block_count": 8, "embedding_length": 4096, "context_length": 4096, "feed_forward_length": 11008,
+        "attention.head_count": (32,) * 8, "attention.head_count_kv": (4, 4, 4, 4, 4, 0, 0, 2), "vocab_size": 32000,
+        "attention.key_length": 128, "attention.value_length": 128,
+    }  # fmt: skip
+    raw = {"general.architecture": "deci", **{f"deci.{k}": v for k, v in keys.items()}}
+    found = model_of(derive_gguf(raw, model_id="x", source=SourceRef(kind="gguf", name="x")))
+    sizes = {}
+    for flash in ("on", "off"):
+        plan = Plan(engine="llamacpp", max_model_len=4096, max_num_seqs=1, flash_attn=flash)
+        (cache,) = caches_of(found, settings_of(plan, n_ctx_train=4096))
+        sizes[flash] = (cache.k_bytes >> 20, cache.v_bytes >> 20)
+    assert sizes == {"on": (22, 22), "off": (22, 32)}
+
+
+def test_grok_runs_without_flash_attention_so_v_stays_whole() -> None:
+    grok = model_of(config("Grok1ForCausalLM", "grok-1", num_key_value_heads=8, head_dim=128))
+    said = refusals(grok, settings_of(Plan(engine="llamacpp", kv_cache_dtype="q8_0"), n_ctx_train=4096))
+    assert [r.kind for r in said] == ["kv_dtype"]

@@ -39,7 +39,7 @@ class Arch(Struct, frozen=True, kw_only=True):
     the cache is unified. `indexer_has_v`: V of one head beside the indexer's keys; `indexer_rows`: rows kept a token
     (key, gate and pooled value). `own_v_check`: the engine checks embedding / heads as the value width, not the latent.
     `split_slots`: separate slots abort in the graph, always or where they do not divide the ubatch;
-    `mtp_aborts`: so does a draft context.
+    `mtp_aborts`: so does a draft context. `no_flash_attn`: the engine turns it off, whatever is asked.
     """
 
     window: Window | None = None
@@ -58,6 +58,7 @@ class Arch(Struct, frozen=True, kw_only=True):
     absorbs_mla: bool = True
     mtp_aborts: bool = False
     extra_layers: int = 0
+    no_flash_attn: bool = False
 
 
 DEFAULT = Arch()
@@ -140,6 +141,7 @@ ARCHS: dict[str, Arch] = {
     "minimax-m3": Arch(indexer="after_dense", indexer_has_v=True),
     "deepseek4": Arch(window=Window(pattern=0), rollback=True, streams_per_sequence=True),
     # --- others that differ ---
+    "grok": Arch(no_flash_attn=True),
     "t5": Arch(split_slots="never"),
     "minicpm3": Arch(absorbs_mla=False),
     "plm": Arch(absorbs_mla=False),
@@ -148,7 +150,7 @@ ARCHS: dict[str, Arch] = {
 
 # Architectures that llama.cpp loads (src/llama-arch.cpp LLM_ARCH_NAMES), entry above or not.
 _PLAIN = """
-    llama deci falcon grok gpt2 gptj gptneox mpt baichuan starcoder refact bloom stablelm qwen qwen2 qwen2moe qwen2vl
+    llama deci falcon gpt2 gptj gptneox mpt baichuan starcoder refact bloom stablelm qwen qwen2 qwen2moe qwen2vl
     qwen3 qwen3moe qwen3vl qwen3vlmoe phi2 phi3 phimoe plamo codeshell orion internlm2 minicpm gemma starcoder2 xverse
     command-r dbrx olmo olmoe openelm arctic deepseek deepseek2 deepseek2-ocr chatglm glm4 glm4moe bitnet t5encoder jais
     jais2 nemotron exaone granite granitemoe chameleon bailingmoe bailingmoe2 dots1 arcee ernie4_5 ernie4_5-moe

@@ -89,8 +89,11 @@ def _cache(rows: CacheRows, model: LlamaModel, settings: Settings, streams: int)
     cells = cells_of(rows, model, settings)
     kind_k, kind_v = _type(settings.type_k), _type(settings.type_v)
     count = cells * streams
+    has_v = any(r.v for r in rows.rows)
     layers = tuple(
-        LayerBytes(r.layer, row(kind_k, r.k) * count, row(kind_v, _v_width(r.v, model, settings)) * count)
+        LayerBytes(
+            r.layer, row(kind_k, r.k) * count, row(kind_v, _v_width(r.v, model, settings) if has_v else 0) * count
+        )
         for r in rows.rows
     )
     return Cache(name=rows.name, num_layers=rows.num_layers, cells=cells, streams=streams, layers=layers)
@@ -98,7 +101,7 @@ def _cache(rows: CacheRows, model: LlamaModel, settings: Settings, streams: int)
 
 def _v_width(width: int, model: LlamaModel, settings: Settings) -> int:
     """V is as wide as the model's widest where flash attention is off; a K-only cache stays without."""
-    return model.widest_v if width and not settings.flash_attn else width
+    return width if settings.flash_attn else model.widest_v
 
 
 def _type(name: str) -> GgmlType:

@@ -33,7 +33,8 @@ def output_bytes(profile: Profile, settings: Settings) -> int:
 def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, placement: Placement) -> dict[int, Buffer]:
     """Exact from the graph where the architecture's is known and dense, else an estimate with its interval."""
     recipe = RECIPES.get(model.name)
-    if recipe is None or _count(profile, "num_experts") or not _count(profile, "hidden_size"):
+    uneven = not all(layer.caches for layer in model.layers)  # blocks without attention are not in these graphs
+    if recipe is None or uneven or _count(profile, "num_experts") or not _count(profile, "hidden_size"):
         return estimated_buffers(profile, model, settings, placement)
     pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
     sizes = _peaks(shape_of(profile, model, settings), recipe, placement, pipeline)

@@ -63,6 +63,10 @@ _WIDEST: dict[str, Callable[[Widths], int]] = {
 }
 
 
+# models without a causal cache whose MLP is gated, and those that write text all the same
+_GATED_ENCODERS = frozenset({"dream", "llada", "eurobert", "neo-bert", "llama-embed"})
+_WITH_LOGITS = frozenset({"dream", "llada", "llada-moe", "rnd1"})
+
 # residual streams that the host holds beside its logits, above the one every graph does
 _HOST_LOGITS = {"qwen35": 1}
 
@@ -72,8 +76,8 @@ def estimated_buffers(
 ) -> dict[int, Buffer]:
     """A buffer for every device that computes, and the host's inputs."""
     tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
-    if model.arch.no_cache:
-        return _encoder_buffers(profile, settings, placement)
+    if model.arch.no_cache or model.name in _GATED_ENCODERS:
+        return _encoder_buffers(profile, model, settings, placement)
     pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
     copies = PIPELINE_COPIES if pipeline else 1
     masks = _masks(model, settings)
@@ -99,15 +103,22 @@ def estimated_buffers(
     return found
 
 
-def _encoder_buffers(profile: Profile, settings: Settings, placement: Placement) -> dict[int, Buffer]:
+def _encoder_buffers(
+    profile: Profile, model: LlamaModel, settings: Settings, placement: Placement
+) -> dict[int, Buffer]:
     """BERT and its kin: no cache, a mask of tokens x tokens, and embeddings instead of logits."""
     tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
-    mlp = _count(profile, "intermediate_size") + 3 * hidden + 3
+    gated = model.name in _GATED_ENCODERS
+    width = _count(profile, "intermediate_size")
+    mlp = (3 * width + 4 * hidden if gated else width + 3 * hidden) + 3
+    wide = 8 if gated else 6
     if settings.flash_attn:
         size = 4 * tokens * mlp + 2 * tokens * tokens
     else:
         heads = _count(profile, "num_attention_heads")
-        size = 4 * tokens * max(mlp + tokens, 6 * hidden + 3 + tokens * (heads + 1))
+        size = 4 * tokens * max(mlp + tokens, wide * hidden + 3 + tokens * (heads + 1))
+    if model.name in _WITH_LOGITS:
+        size = max(size, 4 * tokens * (_count(profile, "vocab_size") + 2 * hidden))
     inputs = 8 * tokens * hidden + 2 * tokens * tokens
     used = {d: size if d in placement.layers else inputs if d == HOST else 0 for d in placement.devices}
     return {d: _interval(b, True, "estimate: an encoder's widest layer and its mask") for d, b in used.items()}
@@ -126,7 +137,7 @@ def _widest(profile: Profile, model: LlamaModel, settings: Settings) -> tuple[in
     widths = Widths(
         hidden=hidden,
         mlp=_count(profile, "intermediate_size"),
-        experts=used * _count(profile, "moe_intermediate_size"),
+        experts=used * (_count(profile, "moe_intermediate_size") or _count(profile, "intermediate_size")),
         used=used,
         query=max((heads * c.k_dim for c in caches if isinstance(c, Heads)), default=0),
         window_query=max((heads * c.k_dim for c in caches if isinstance(c, WindowAttention)), default=0),

@@ -141,6 +141,9 @@ def _caches(
     if arch.recurrent == "all":
         return ()
     full = tuple(r for r, _, window in rows if not window)
+    if not (split or arch.recurrent):  # a block without attention has a row too, of nothing but padding
+        bare = (Row(i, 0, 0) for i, layer in enumerate(layers) if not layer.caches)
+        full = tuple(sorted((*full, *bare), key=lambda row: row.layer))
     owners = len(full) if split or arch.recurrent else _num_owners(layers)
     caches = [CacheRows(name="full", rows=full, num_layers=owners)]
     if split:

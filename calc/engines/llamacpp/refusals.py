@@ -40,9 +40,10 @@ def _cache_types(model: LlamaModel, settings: Settings) -> Iterator[Reason]:
         return
     if (model.mla or model.arch.streams_per_sequence) and k != v:
         yield Reason("kv_dtype", f"this model does not support different K ({k.name}) and V ({v.name}) cache types")
-    if is_quantised(v) and not settings.flash_attn:
+    flash_attn = settings.flash_attn and not model.arch.no_flash_attn
+    if is_quantised(v) and not flash_attn:
         yield Reason("kv_dtype", f"a {v.name} V cache requires flash attention, which is off")
-    if not settings.flash_attn:
+    if not flash_attn:
         return
     for side, kind, widths in (("K", k, model.k_widths), ("V", v, model.v_widths)):
         bad = next((w for w in widths if w % kind.block), None)

@@ -51,7 +51,7 @@ RECIPES: dict[str, Recipe] = {
     **dict.fromkeys(
         (
             "llama", "deci", "qwen2", "internlm2", "ernie4_5", "mistral3", "baichuan", "xverse", "smollm3", "arcee",
-            "seed_oss", "orion", "granite", "minicpm", "pangu-embedded", "hunyuan-dense", "maincoder", "llama-embed",
+            "seed_oss", "granite", "minicpm", "pangu-embedded", "hunyuan-dense", "maincoder",
         ),
         LLAMA,
     ),
@@ -78,6 +78,7 @@ RECIPES: dict[str, Recipe] = {
     "phi2": Recipe(layer_norm=True, parallel="shared", mlp="gelu", attended_first=True),
     "gptneox": Recipe(fused_qkv=True, layer_norm=True, parallel="own", mlp="gelu"),
     "stablelm": Recipe(layer_norm=True),
+    "orion": Recipe(layer_norm=True),
     "starcoder2": Recipe(layer_norm=True, mlp="gelu"),
     "gpt2": Recipe(fused_qkv=True, layer_norm=True, mlp="gelu", rope="none", extra_embeddings=True),
     "bloom": Recipe(fused_qkv=True, layer_norm=True, mlp="gelu", rope="none", embedding_norm=True),
