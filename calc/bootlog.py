@@ -125,6 +125,7 @@ def compare(profile: Profile, given: Plan, log: EngineLog, facts: LogFacts) -> B
         findings += suspicions
         findings += _estimates_off(tuple(_line(p, answers, log) for p in facts.printed) if answers else lines)
     else:
+        findings += _batches_off(profile, plan, log, facts, lines)
         findings += _estimates_off(lines)
     return BootReport(
         lines=lines,
@@ -199,6 +200,40 @@ def _against(changed: Plan, plan: Plan, settings: dict[str, Any]) -> int:
     if "version" in stated:
         stated.add("engine")
     return sum(name in stated and getattr(changed, name) != getattr(plan, name) for name in Plan.__struct_fields__)
+
+
+#: Batch flags that the activation peak depends on, and the values worth trying where a log does not state them.
+BATCHES: dict[str, tuple[int, ...]] = {
+    "max_num_seqs": (16, 64, 128, 256, 512, 1024),
+    "max_num_batched_tokens": (2048, 4096, 8192, 16384),
+}
+
+
+def _batches_off(
+    profile: Profile, plan: Plan, log: EngineLog, facts: LogFacts, lines: tuple[LineReport, ...]
+) -> list[Finding]:
+    """The batch flags, one at a time, under which a printed activation peak that differs would be as predicted."""
+    if not any(x.printed.quantity == "activation" and x.within_rounding is False for x in lines):
+        return []
+    found = []
+    for name, sizes in BATCHES.items():
+        if name in facts.settings:
+            continue
+        for size in sizes:
+            if size == getattr(plan, name):
+                continue
+            try:
+                answers = _answers(profile, replace(plan, **{name: size}), log, facts)
+            except Refusal:
+                continue
+            tried = [_line(p, answers, log) for p in facts.printed]
+            figures = [x for x in tried if x.printed.quantity == "activation" or not x.estimated]
+            if all(x.within_rounding is not False for x in figures):
+                flag = name.replace("_", "-")
+                kind = "batched-tokens" if name == "max_num_batched_tokens" else "max-num-seqs"
+                found.append(Finding(kind, f"the activation peak printed is that of --{flag} {size:,}"))
+                break
+    return found
 
 
 def _estimates_off(lines: tuple[LineReport, ...]) -> list[Finding]:

@@ -19,6 +19,7 @@ from calc.predict import predict
 from onboard.anchor_checks import check_anchor
 from onboard.anchor_file import read_anchors
 from onboard.layers import FullAttention
+from onboard.open import load_profile
 from onboard.profile import Profile
 from onboard.values import replace
 from tests.test_bootlog import ASKED, BOOT, CARD, H100, boot_of, found, printed, read
@@ -308,6 +309,25 @@ def test_weights_larger_than_stated(tmp_path: Path) -> None:
     report = read(tmp_path, said(DENSE, H100, weights=14.2), DENSE, ASKED)
     assert report.agrees and only(report) == {"weights"}
     assert "14.20 GiB printed" in report.diagnosis[-1].message
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"), [("max_num_seqs", "max-num-seqs"), ("max_num_batched_tokens", "batched-tokens")]
+)
+def test_an_activation_peak_of_another_batch(tmp_path: Path, field: str, kind: str) -> None:
+    profile = load_profile("qwen3.6-27b")
+    asked = replace(ASKED, max_num_seqs=4, max_num_batched_tokens=2048, enable_prefix_caching=False)
+    size = {"max_num_seqs": 1024, "max_num_batched_tokens": 16384}[field]
+    plan = replace(asked, **{field: size}, kv_cache_memory_bytes=40 * 2**30, max_model_len=65536)
+    peak = next(t.bytes for t in predict(profile, replace(plan, engine="vllm@0.25.1")).terms if t.name == "activation")
+    usage = f"Actual usage is 9.31 GiB for weight, {peak / 2**30:.2f} GiB for peak activation, 0.25 GiB for non-torch "
+    text = boot_of(profile, replace(plan, kv_cache_memory_bytes=40 * 2**30), "0.25.1") + usage
+    report = read(tmp_path, text + "memory, and 0.5 GiB for CUDAGraph memory.\n", profile, asked)
+    assert kind in found(report), report.to_json()["diagnosis"]
+    right = read(
+        tmp_path, text + "memory, and 0.5 GiB for CUDAGraph memory.\n", profile, replace(asked, **{field: size})
+    )
+    assert not {"max-num-seqs", "batched-tokens"} & found(right)
 
 
 # --- saving ---------------------------------------------------------------------------------------------------------
