@@ -191,7 +191,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
             "schema_version": 1,
             "model": self.model,
             "engine": {"name": resolved.engine, "version": resolved.version_text},
-            "card": asdict(resolved.card),
+            "card": {**asdict(resolved.card), "compute_capability": list(resolved.card.compute_capability)},
             "plan": {**resolved.plan.to_json(), **resolved.derived},
             "terms": [t.to_json() for t in self.terms],
             "cache": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onboard.layers import KINDS, CacheSpec, SharedWith, plain
+from onboard.plain_data import listed
 from onboard.profile import Profile
 from onboard.states import StateCache, UnknownState
 from onboard.tp import valid_tp
@@ -43,7 +44,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
             "quantization": variant.quantization if variant else profile.fact("quantization"),
             "origin": variant.origin if variant else "unknown",
         },
-        "facts": {name: fact.to_json() for name, fact in sorted(profile.facts.items())},
+        "facts": listed({name: fact.to_json() for name, fact in sorted(profile.facts.items())}),
         "warnings": [w.to_json() for w in profile.warnings],
     }
 

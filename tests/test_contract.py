@@ -267,8 +267,8 @@ def test_exit_codes_and_errors_as_json(home: Path, program: str, arguments: tupl
 
 def test_a_total_without_weights_is_refused_with_the_option(home: Path) -> None:
     """No header, index, listing or countable parameters: exit 3 that names the option, and with it an answer."""
-    sizeless = {k: v for k, v in MODEL.items() if k != "intermediate_size"}
-    (home / "model" / "config.json").write_text(json.dumps({**sizeless, "model_type": "unheard_of"}))
+    sizeless = {k: v for k, v in MODEL.items() if k != "intermediate_size"}  # experts of no stated width
+    (home / "model" / "config.json").write_text(json.dumps({**sizeless, "model_type": "unheard_of", "num_experts": 8}))
     line = ("predict", "model", "--vram", "24", "--json")
     error = ask(home, "calc", *line, code=3)["error"]
     assert error["kind"] == "WeightsUnknown" and "--weights-gb" in error["hint"]
@@ -287,6 +287,7 @@ def test_python(home: Path) -> None:
     )
     assert raw_verdict(profile, plan) == ("PASS", ())
     answer = predict(profile, plan).to_json()
+    assert answer == json.loads(json.dumps(answer)), "plain JSON types, no tuples"
     printed = ask(home, "calc", "predict", "qwen3.6-27b", *FITS, "--engine", "vllm@0.33", "--json")
     for name in ("terms", "cache", "kv_pool", "verdict", "needed_bytes", "reserved_bytes"):
         assert answer[name] == printed[name], name

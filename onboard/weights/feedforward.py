@@ -206,8 +206,10 @@ def is_gated(context: Context) -> bool:
 def expert_width(context: Context) -> int:
     """The width of one routed expert; the dense width where the config has no other."""
     facts = context.facts
-    width = _int(facts.get("moe_intermediate_size"))
-    return width or _int(facts.get("intermediate_size"))
+    width = _int(facts.get("moe_intermediate_size")) or _int(facts.get("intermediate_size"))
+    if not width:
+        raise WeightsUnknown("the width of its experts is not stated", path="moe_intermediate_size")
+    return width
 
 
 def experts(context: Context) -> list[Matrix]:
