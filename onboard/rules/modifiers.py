@@ -19,12 +19,15 @@ def modify(facts: Facts, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 
 def _check_sources(facts: Facts, layers: tuple[Layer, ...]) -> None:
-    """A layer reads another's K and V: that layer must own some. A recurrent state is read by its own layer alone."""
+    """A layer reads another's K and V: that layer must own some. A recurrent state is read by its own layer alone:
+    where both layers have one (Hymba), each keeps its own.
+    """
     for index, layer in enumerate(layers):
         for cache in layer.caches:
             if isinstance(cache, SharedWith):
                 kinds = layers[cache.layer].kinds()
-                if not kinds or "state" in kinds or "shared" in kinds:
+                owned = set(kinds) - {"state", "shared", "none"}
+                if not owned or ("state" in kinds and "state" not in layer.kinds()):
                     name = next((n for n in _SHARING if facts.get(n)), "num_kv_shared_layers")
                     raise FieldInvalid(
                         f"layer {index} shares the cache of layer {cache.layer}, which keeps no K and V to share",
