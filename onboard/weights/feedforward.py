@@ -145,7 +145,8 @@ def feed_forward(context: Context, layer: Layer, index: int, sparse: bool) -> li
     if sparse:
         made += experts(context)
     if not sparse or traits.dense_beside_experts:
-        made += mlp(context, dense_width(context, index), "mlp", "mlp")
+        beside = sparse and traits.beside_as_wide_as_stream
+        made += mlp(context, context.hidden if beside else dense_width(context, index), "mlp", "mlp")
     return made
 
 

@@ -32,6 +32,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     expert_bias: bool = False
     experts_gated: bool | None = None  # None: as `gated`
     dense_beside_experts: bool = False  # every MoE layer also has a dense MLP
+    beside_as_wide_as_stream: bool = False  # that MLP's width is the hidden size
     mixer_only_layers: bool = False  # a layer is one mixer, an MLP or a MoE, never two of them
     recurrent_has_mlp: bool = True  # layers with a state also have an MLP
     dense_first: int = 0  # leading dense layers where no field states it
@@ -64,7 +65,7 @@ _PLAIN = (  # a Llama's matrices, or what fields alone tell
     "glm4_moe_lite", "glm_moe_dsa", "bailing_moe", "mimo_v2_flash", "step3_text", "step3p5", "mllama_text_model",
     "longcat_flash", "ministral", "cwm", "helium", "hyperclovax", "axk1", "youtu", "mistral4", "solar_open",
     "granitemoeshared", "step3_vl", "multi_modality", "deepseek_vl_v2", "deepseek_ref", "smollm", "internlm", "xverse",
-    "bitnet", "diffllama", "iquestcoder", "arctic", "aquila", "kimi_vl", "eurobert", "granite_swa", "granitemoe_swa",
+    "bitnet", "diffllama", "iquestcoder", "aquila", "kimi_vl", "eurobert", "granite_swa", "granitemoe_swa",
 )  # fmt: skip
 
 TRAITS: dict[str, Traits] = {
@@ -171,6 +172,7 @@ TRAITS: dict[str, Traits] = {
     # --- experts ---
     "mixtral": LLAMA,
     "dbrx": LLAMA,
+    "arctic": Traits(dense_beside_experts=True, beside_as_wide_as_stream=True, norms=3),
     "llama4_text": Traits(shared_experts=1),
     "jamba": LLAMA,
     "granitemoe": LLAMA,
