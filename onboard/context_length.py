@@ -48,7 +48,9 @@ def record_max_model_len(facts: Facts) -> None:
             None,
         )
         if original is not None:
-            facts.record("original_max_model_len", original, "original_max_position_embeddings", "config")
+            top = facts.find("original_max_positions")
+            where = top.where if top else f"{facts.path('rope_scaling')}.original_max_position_embeddings"
+            facts.record("original_max_model_len", original, where, top.origin if top else "config")
 
 
 def _record_positions(facts: Facts, length: int | None) -> None:

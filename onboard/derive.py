@@ -17,7 +17,9 @@ from onboard.rules.knowledge import UNREAD
 from onboard.serving_facts import record_serving_facts
 from onboard.text_model import TextConfig, text_config
 from onboard.unread import note_unread_keys
+from onboard.weights.feedforward import forget_idle_experts
 from onboard.weights.parameters import record_weight_facts, weights_by_rule
+from onboard.weights.traits import traits_of
 
 SCALARS = (
     "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_kv_heads", "head_dim", "dtype",
@@ -56,6 +58,7 @@ def derive(
             facts.find("mamba_chunk_size")  # vLLM's state checkpoints lie on its multiples
         record_max_model_len(facts)
         note_idle_windows(facts, derived.layers)
+        forget_idle_experts(facts, len(derived.layers), traits_of(facts.model_type)[0])
         note_sizes(facts)
         record_quantization(facts, beside=beside)
         record_serving_facts(facts)
@@ -89,7 +92,9 @@ def _facts(config: Mapping[str, Any], text: TextConfig) -> Facts:
     if isinstance(deepstack, (list, tuple)) and deepstack:
         facts.record("num_deepstack_layers", len(deepstack), "vision_config.deepstack_visual_indexes", "config")
     if text.encoder_decoder:
-        facts.record("is_encoder_decoder", True, "is_encoder_decoder of the model", "config")
+        stated = config.get("is_encoder_decoder") is not None
+        where = "is_encoder_decoder" if stated else f"{text.class_name}.is_encoder_decoder"
+        facts.record("is_encoder_decoder", True, where, "config" if stated else "class-default")
     facts.cautions.extend(text.cautions)
     return facts
 

@@ -143,6 +143,12 @@ class Facts:
         self.used[name] = Sourced(value, origin, where)
         return value
 
+    def forget(self, *names: str) -> None:
+        """Take values back: they are answered as stated nowhere from here on."""
+        for name in names:
+            self.used.pop(name, None)
+            self._absent.add(name)
+
     def caution(self, kind: str, where: str, message: str) -> None:
         """Say something once. `where` is a key of the text model."""
         entry = Caution(kind, self.prefix + where, message)

@@ -35,8 +35,8 @@ def to_json(profile: Profile) -> dict[str, Any]:
         },
         "max_model_len": profile.fact("max_model_len"),
         "valid_tp": valid_tp(profile),
-        "num_experts": profile.fact("num_experts"),
-        "num_experts_per_token": profile.fact("num_experts_per_token"),
+        "num_experts": _one(profile.fact("num_experts")),
+        "num_experts_per_token": _one(profile.fact("num_experts_per_token")),
         "num_mtp_layers": len(profile.mtp_layers),
         "weights": {
             "checkpoint_bytes": variant.num_bytes if variant else None,
@@ -47,6 +47,11 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "facts": listed({name: fact.to_json() for name, fact in sorted(profile.facts.items())}),
         "warnings": [w.to_json() for w in profile.warnings],
     }
+
+
+def _one(value: Any) -> Any:
+    """A per-layer list of equal entries as the one number it says."""
+    return value[0] if isinstance(value, (tuple, list)) and len(set(value)) == 1 else value
 
 
 def state_elements(profile: Profile) -> int | None:

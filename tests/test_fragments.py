@@ -58,3 +58,13 @@ def test_a_towers_size_that_is_none(bad: object) -> None:
     config = {"model_type": "qwen2_vl", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 4,
               "vocab_size": 1000, "vision_config": {"depth": bad, "embed_dim": bad, "hidden_size": bad}}  # fmt: skip
     assert len(profile_of(config).layers) == 4
+
+
+def test_a_dense_model_of_a_class_with_experts_has_none() -> None:
+    dense = {"model_type": "nemotron_h", "num_hidden_layers": 4, "hybrid_override_pattern": "M-*-"}
+    assert profile_of(dense).to_json()["num_experts"] is None
+    assert profile_of({**dense, "hybrid_override_pattern": "MEM*"}).to_json()["num_experts"] == 8
+    listed = {**dense, "hybrid_override_pattern": None, "layers_block_type": ["mamba", "mlp", "attention", "mlp"]}
+    assert profile_of(listed).to_json()["num_experts"] is None
+    even = {"num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 64, "num_experts": 4, "moe_topk": [2, 2]}
+    assert profile_of(even).to_json()["num_experts_per_token"] == 2

@@ -51,6 +51,24 @@ def sparse_layers(facts: Facts, count: int, traits: Traits) -> tuple[bool, ...]:
     return tuple(i >= traits.dense_first for i in range(count))
 
 
+def forget_idle_experts(facts: Facts, count: int, traits: Traits) -> None:
+    """Drop a class's constants about experts where the file gives none of its layers any (dense Nemotron-H)."""
+    if facts.origin("num_experts") != "class-default":
+        return
+    try:
+        idle = not any(sparse_layers(facts, count, traits))
+    except WeightsUnknown:
+        return
+    if idle:
+        facts.forget(*(n for n in EXPERT_FACTS if facts.origin(n) == "class-default"))
+
+
+EXPERT_FACTS = (
+    "num_experts", "num_experts_per_token", "moe_intermediate_size", "num_shared_experts",
+    "shared_expert_intermediate_size",
+)  # fmt: skip
+
+
 def _switch(facts: Facts, count: int) -> tuple[bool, ...] | None:
     return (False,) * count if facts.get("enable_moe_block") is False else None
 
@@ -61,7 +79,7 @@ def _pattern(facts: Facts, count: int) -> tuple[bool, ...] | None:
     if pattern:
         return tuple(c == "E" for c in pattern if c != "|")
     types = facts.get("layers_block_type")
-    return tuple(t == "moe" for t in types) if types and "moe" in types else None
+    return tuple(t == "moe" for t in types) if types and not {"moe", "mlp"}.isdisjoint(types) else None
 
 
 def _types(facts: Facts, count: int) -> tuple[bool, ...] | None:
