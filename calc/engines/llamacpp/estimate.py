@@ -64,7 +64,7 @@ _WIDEST: dict[str, Callable[[Widths], int]] = {
 
 
 # models without a causal cache whose MLP is gated, and those that write text all the same
-_GATED_ENCODERS = frozenset({"dream", "llada", "eurobert", "neo-bert", "llama-embed"})
+_GATED_ENCODERS = frozenset({"dream", "llada", "eurobert", "neo-bert", "llama-embed", "gemma-embedding"})
 _WITH_LOGITS = frozenset({"dream", "llada", "llada-moe", "rnd1"})
 
 # residual streams that the host holds beside its logits, above the one every graph does

@@ -50,7 +50,7 @@ _QK = Recipe(qk_norm=True)
 RECIPES: dict[str, Recipe] = {
     **dict.fromkeys(
         (
-            "llama", "deci", "qwen2", "internlm2", "ernie4_5", "mistral3", "baichuan", "xverse", "smollm3", "arcee",
+            "llama", "deci", "qwen2", "internlm2", "ernie4_5", "mistral3", "baichuan", "xverse", "smollm3",
             "seed_oss", "granite", "minicpm", "pangu-embedded", "hunyuan-dense", "maincoder",
         ),
         LLAMA,
@@ -72,6 +72,7 @@ RECIPES: dict[str, Recipe] = {
     "olmo2": Recipe(pre_norm=False, post_norm=True, qk_norm=True),
     "exaone4": Recipe(pre_norm=False, post_norm=True, qk_norm=True, rope="window"),
     "exaone": LLAMA,
+    "arcee": Recipe(mlp="gelu"),  # squared ReLU: one matrix up, activated in place
     "cohere2": Recipe(layer_norm=True, parallel="shared", rope="window"),
     "command-r": Recipe(layer_norm=True, parallel="shared"),
     "falcon": Recipe(fused_qkv=True, layer_norm=True, parallel="own", mlp="gelu", attended_first=True),
