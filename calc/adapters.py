@@ -43,7 +43,7 @@ def adapters_term(profile: Profile, resolved: Resolved) -> Term | None:
     vocab = 2 * (profile.fact("vocab_size") or VOCAB[-1]) + 2 * (facts.get("hidden_size") or 0)
     return Term(
         name="adapters", bytes=size, low_bytes=size, high_bytes=size + slots * rank * vocab * dtype, origin="rule",
-        rule=f"{slots} slot(s) x rank {rank} x {width} inputs and outputs on a card x {dtype} B = {size}",
+        rule=f"{slots} slot(s) x rank {rank} x {width:,} inputs and outputs on a card x {dtype} B",
     )  # fmt: skip
 
 

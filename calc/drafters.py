@@ -45,10 +45,10 @@ def _built_in(profile: Profile, resolved: Resolved) -> Term | None:
     stored = sum(g.num_bytes * g.copies for g in groups)
     return Term(
         name="drafter", bytes=size, low_bytes=size - margin, high_bytes=size + margin, origin=variant.origin,
-        rule=f"built-in MTP head: {stored} B stored, {size} on the fullest card at {split.text}",
+        rule=f"{size:,} B on the fullest card; built-in MTP head, {stored:,} B stored, {split.text}",
     )  # fmt: skip
 
 
 def _divided(total: int, tp: int, where: str, origin: str) -> Term:
     size = -(-total // tp)
-    return Term(name="drafter", bytes=size, rule=f"{total} B / TP {tp} = {size} ({where})", origin=origin)
+    return Term(name="drafter", bytes=size, rule=f"{total:,} B / TP {tp}; {where}", origin=origin)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calc.prediction import Note, Prediction
+from calc.arithmetic import line_of
+from calc.prediction import Note, Prediction, Term
 from calc.units import gb, gib
 from onboard.text_table import print_table as print_table
 
@@ -71,7 +72,12 @@ def _term_row(prediction: Prediction, name: str, explain: bool) -> list[str]:
     if term.low != term.high:
         size += f" ({gib(term.low)} to {gib(term.high)})"
     label = LABELS.get(name, name.replace("_", " ")) + ("" if term.inside_budget else ", outside the budget")
-    return [label, size, term.origin] + ([f"{term.rule} = {term.bytes:,} B"] if explain else [])
+    return [label, size, term.origin] + ([rule_line(term)] if explain else [])
+
+
+def rule_line(term: Term) -> str:
+    """The term's arithmetic with its result; one whose inputs are estimated says so."""
+    return ("estimate: " if term.low != term.high else "") + line_of(term.rule, term.bytes)
 
 
 def totals(prediction: Prediction) -> list[str]:

@@ -29,7 +29,7 @@ def total_term(
         size = -(-total // shares)
         margin = size * error_ppm // 10**6
         high = size + margin + (size // UNSEEN if shares > 1 else 0)
-        rule = f"{total} B / {shares} card(s) = {size} ({where})"
+        rule = f"{total:,} B / {shares} card(s); {where}"
         return Term(name="weights", bytes=size, low_bytes=size - margin, high_bytes=high, rule=rule, origin=origin)
     divided = total - dropped - whole
     size = -(-divided // split.tp) + whole
@@ -40,11 +40,12 @@ def total_term(
         for g in loaded
         if g.kind == "kv_tied"
     )
-    parts = f"({total} - {dropped + whole}) B / TP {split.tp} + {whole} whole on every card = {size}"
+    apart = f"{dropped + whole:,} B {'not loaded or not divided' if dropped else 'not divided'}"
+    parts = f"({total:,} B - {apart}) / TP {split.tp} + {whole:,} B whole on every card"
     low = max(size - margin - head // 2, size // 2)
     return Term(
         name="weights", bytes=size, low_bytes=low, high_bytes=size + margin + second,
-        rule=f"{parts} ({where}){', towers dropped' if dropped else ''}", origin=origin,
+        rule=f"{parts}; {where}{', towers dropped' if dropped else ''}", origin=origin,
     )  # fmt: skip
 
 

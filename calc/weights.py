@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calc.in_flight import quantised
 from calc.prediction import Resolved, Term
-from calc.shard import RULES, WORDS, Split, card_bytes, fullest_stage, served, split_of
+from calc.shard import HALVED, RULES, WORDS, Split, card_bytes, fullest_stage, served, split_of
 from calc.totals import total_term
 from onboard.errors import WeightsUnknown
 from onboard.profile import Profile, TensorGroup, WeightVariant
@@ -58,7 +58,7 @@ def variant_term(profile: Profile, variant: WeightVariant, split: Split, *, lang
     margin = size * variant.error_ppm // 10**6
     return Term(
         name="weights", bytes=size, low_bytes=size - margin, high_bytes=size + margin, origin=variant.origin,
-        rule=explain(groups, split, profile) + f" ({variant.name}, from {variant.where})",
+        rule=explain(groups, split, size) + f"{variant.name}, from {variant.where}",
     )  # fmt: skip
 
 
@@ -68,20 +68,37 @@ def _even(origin: str, total: int, split: Split, where: str) -> Term:
     size = -(-total // shares)
     return Term(
         name="weights", bytes=size, low_bytes=size, high_bytes=size if shares == 1 else size + size // 20,
-        rule=f"{total} B / {shares} card(s) = {size} ({where})", origin=origin,
+        rule=f"{total:,} B / {shares} card(s); {where}", origin=origin,
     )  # fmt: skip
 
 
-def explain(groups: tuple[TensorGroup, ...], split: Split, profile: Profile) -> str:
-    """The sum by rule, so that it can be redone by hand: for each rule the stored bytes and what one card holds."""
+def explain(groups: tuple[TensorGroup, ...], split: Split, size: int) -> str:
+    """The sum by rule, so that it can be redone by hand: what one card holds of what is stored."""
     stored: dict[str, int] = {}
     held: dict[str, int] = {}
+    halved = False
     for group in groups:
         word = WORDS[RULES[group.kind]]
         if word == "experts":
-            whole = f"whole experts over EP {split.ep}, the fullest card"
-            word = whole if split.ep > 1 else "experts, each divided by TP"
+            word = f"whole experts over EP {split.ep}, the fullest card" if split.ep > 1 else "experts"
+        on_card = card_bytes(group, split) * group.copies
+        halved = halved or (on_card > 0 and group.dtype in HALVED)
         stored[word] = stored.get(word, 0) + group.num_bytes * group.copies
-        held[word] = held.get(word, 0) + card_bytes(group, split) * group.copies
-    parts = [f"{word}: {stored[word]} -> {held[word]}" for word in stored if held[word]]
-    return f"{split.text}; " + "; ".join(parts) + ("; of that the fullest stage" if split.pp > 1 else "")
+        held[word] = held.get(word, 0) + on_card
+    parts = " + ".join(_share(word, stored[word], held[word], split) for word in stored if held[word])
+    said = f"{split.text}{', 32-bit tensors loaded at 16 bits' if halved else ''}, "
+    if split.pp == 1:
+        return f"{parts}; {said}"
+    return f"{size:,} B on the fullest stage; of {parts} in all stages, {said}"
+
+
+def _share(word: str, stored: int, held: int, split: Split) -> str:
+    """One rule's bytes on a card: the division where it is one, else the figure beside what is stored."""
+    if held == stored:
+        return f"{held:,} B {_PLAIN.get(word, word)}"
+    if split.tp > 1 and held * split.tp == stored:
+        return f"{stored:,} B / TP {split.tp}"
+    return f"{held:,} B [{word}, of {stored:,} B stored]"
+
+
+_PLAIN = {"divided by TP": "in all", "vocabulary rows padded to 64, divided by TP": "vocabulary rows"}

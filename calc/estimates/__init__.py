@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from calc.arithmetic import remarked
 from calc.estimates.activation import Part, forward_part
 from calc.estimates.classes import class_of, unmodelled
 from calc.estimates.fit import Fit, calibration_status, load_fit
@@ -94,7 +95,7 @@ def _others(setup: Setup, fit: Fit, model: str, resolved: Resolved) -> tuple[Ter
 
 def _term(name: str, part: Part, setup: Setup, fit: Fit, *, inside: bool = True, more: str = "") -> Term:
     low, high = band(setup, name, part.bytes, fit) if part.bytes else (0.0, 0.0)
-    rule = part.rule + (f" ({more})" if more else "")
+    rule = remarked(part.rule, more)
     return Term(
         name=name,
         bytes=round(part.bytes),

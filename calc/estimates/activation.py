@@ -8,9 +8,10 @@ Widths in elements, results in bytes per card. Constants: `fit.PRIORS` and the a
 
 from __future__ import annotations
 
+from calc.arithmetic import num, over
 from calc.estimates.fit import Fit
 from calc.estimates.setup import Setup
-from calc.units import GIB
+from calc.units import GIB, gib
 from onboard.values import Struct
 
 
@@ -28,7 +29,7 @@ def activation(setup: Setup, fit: Fit) -> Part:
     wins = sampler if sampler.bytes >= forward.bytes else forward
     base = fit.of("base_gib") * GIB
     other = forward if wins is sampler else sampler
-    rule = f"{wins.name}: {wins.rule} + {base / 2**20:.0f} MiB, above the {other.name}'s {other.bytes / GIB:.2f} GiB"
+    rule = f"{wins.rule} + {num(fit.of('base_gib'))} GiB; the {wins.name}, above the {other.name}'s {gib(other.bytes)}"
     return Part(wins.name, wins.bytes + base, rule)
 
 
@@ -45,31 +46,33 @@ def sampler_part(setup: Setup, fit: Fit) -> Part:
     hidden = 2 * setup.max_num_batched_tokens * setup.hidden
     size = per_logit * sequences * setup.vocab + hidden
     rule = (
-        f"{sequences} sequences x {setup.vocab} vocabulary x {per_logit:.1f} B + {hidden / 2**20:.0f} MiB hidden states"
+        f"{sequences:,} sequences x {setup.vocab:,} vocabulary x {num(per_logit)} B"
+        f" + 2 B x {setup.max_num_batched_tokens:,} tokens x {setup.hidden:,} hidden"
     )
     kept = moe_workspace(setup) * fit.of("moe_kept_factor") if keeps_workspace(setup) else 0.0
     if kept:
         size += kept
-        rule += f" + {kept / 2**20:.0f} MiB MoE workspace kept"
+        rule += f" + {num(fit.of('moe_kept_factor'))} kept x {workspace_line(setup)}"
     return Part("sampler", size, rule)
 
 
 def forward_part(setup: Setup, fit: Fit) -> Part:
     """The dummy forward pass of max_num_batched_tokens: the MLP's buffers (divided by TP) and hidden-state copies."""
     tokens, hidden = setup.max_num_batched_tokens, hidden_bytes(setup, fit)
-    states = f"{tokens} x {setup.hidden} x {hidden:.1f} B"
+    states = f"{num(hidden)} B x {tokens:,} tokens x {setup.hidden:,} hidden"
     if setup.experts:
         factor = fit.of("moe_forward_factor")
         size = factor * moe_workspace(setup)
-        rule = f"{factor:.2f} x MoE workspace {moe_workspace(setup) / 2**20:.0f} MiB + {states}"
+        rule = f"{num(factor)} x {workspace_line(setup)} + {states}"
     else:
         wide = 6 if setup.gated else 4
         size = wide * tokens * setup.intermediate / setup.tp
-        rule = f"{tokens} tokens x {setup.intermediate} MLP width / TP {setup.tp} x {wide} B + {states}"
+        rule = f"{wide} B x {tokens:,} tokens x {over(setup.intermediate, setup.tp)} MLP width + {states}"
     size += hidden * tokens * setup.hidden
     if dequantised := dequantised_bytes(setup):
         size += dequantised
-        rule += f" + {dequantised / 2**20:.0f} MiB dequantised AWQ matrix"
+        width = over(setup.intermediate, setup.tp)
+        rule += f" + 2 B x 2 matrices dequantised x {width} MLP width x {setup.hidden:,} hidden"
     return Part("forward pass", size, rule)
 
 
@@ -101,6 +104,13 @@ def moe_workspace(setup: Setup) -> float:
         return 0.0
     width = setup.moe_intermediate / (1 if setup.expert_parallel else setup.tp)
     return setup.max_num_batched_tokens * setup.topk * (2 * max(2 * width, setup.hidden) + 2 * width)
+
+
+def workspace_line(setup: Setup) -> str:
+    """`moe_workspace` as arithmetic."""
+    width = over(setup.moe_intermediate, 1 if setup.expert_parallel else setup.tp)
+    copies = f"{setup.max_num_batched_tokens:,} tokens x {setup.topk} experts each"
+    return f"{copies} x (2 B x max(2 x {width} expert width, {setup.hidden:,} hidden) + 2 B x {width} expert width)"
 
 
 def keeps_workspace(setup: Setup) -> bool:

@@ -8,6 +8,7 @@ on H100 (dense TP 1: 0.53 + 0.0112 a layer; TP > 1: 0.14 + 0.0192), and the medi
 
 from __future__ import annotations
 
+from calc.arithmetic import num
 from calc.estimates.activation import Part
 from calc.estimates.fit import Fit
 from calc.estimates.setup import Setup
@@ -45,27 +46,28 @@ def capture_size(setup: Setup) -> int:
 def graphs(setup: Setup, fit: Fit) -> Part:
     """Bytes that CUDA graphs take; 0 with enforce_eager."""
     if setup.eager:
-        return Part("cuda_graphs", 0.0, "enforce_eager: nothing is captured")
+        return Part("cuda_graphs", 0.0, "; enforce_eager: nothing is captured")
     if setup.v0:
-        return Part("cuda_graphs", V0_GIB * GIB, "median of V0 boots")
+        return Part("cuda_graphs", V0_GIB * GIB, f"{num(V0_GIB)} GiB; median of V0 boots")
     share = min(1.0, capture_size(setup) / MAX_CAPTURE)
     if setup.version < (0, 18):
         whole = TO_0_10_GIB if setup.version < (0, 11) else TO_0_17_GIB
-        words = f"median {whole} GiB of this version's boots"
+        words = f"{num(whole)} the median of this version's boots"
     else:
         whole = 0.53 + 0.0112 * setup.layers if setup.tp == 1 else 0.14 + 0.0192 * setup.layers
-        words = f"({'0.53 + 0.0112' if setup.tp == 1 else '0.14 + 0.0192'} x {setup.layers} layers)"
+        words = f"{'0.53 + 0.0112' if setup.tp == 1 else '0.14 + 0.0192'} x {setup.layers} layers"
         if setup.experts:
             whole += 0.2 * setup.layers / 40
-            words += f" + 0.2 x {setup.layers}/40 MoE"
+            words += f" + 0.2 MoE x {setup.layers} layers / 40"
         if setup.latent and not setup.sparse:
             whole += 0.55
             words += " + 0.55 MLA"
     name, prior = next((n, p) for low, n, p in SCALES if setup.version >= low)
     scale = fit.graphs.get(name, prior)
     size = FLOOR_GIB + whole * share * scale
-    rule = f"{words} x {capture_size(setup)}/{MAX_CAPTURE} captured x {scale:.2f} + {FLOOR_GIB}"
+    shown = f"{min(capture_size(setup), MAX_CAPTURE)} tokens captured / {MAX_CAPTURE}"
+    rule = f"{FLOOR_GIB} + ({words}) x {shown} x {num(scale)} learned"
     if setup.sparse and setup.version >= (0, 18):
         size += SPARSE_GIB
         rule += f" + {SPARSE_GIB} sparse attention"
-    return Part("cuda_graphs", size * GIB, rule)
+    return Part("cuda_graphs", size * GIB, f"({rule}) GiB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calc.arithmetic import num
 from calc.estimates import activation as act
 from calc.estimates import graphs as cuda
 from calc.estimates import runtime
@@ -43,7 +44,7 @@ def estimate(setup: Setup, fit: Fit, model: str = "") -> Estimate:
         peak = Part(
             peak.name,
             max(0.0, peak.bytes + correction * GIB),
-            f"{peak.rule} {correction:+.2f} GiB learned from {anchors} anchors of this model",
+            _corrected(peak.rule, correction, anchors),
         )
     return Estimate(
         activation=peak,
@@ -51,7 +52,7 @@ def estimate(setup: Setup, fit: Fit, model: str = "") -> Estimate:
         runtime=runtime.inside(setup, fit),
         graphs=cuda.graphs(setup, fit),
         context=runtime.outside(setup, fit),
-        prefill=Part("prefill", runtime.delta_prefill_bytes(setup), "Gated DeltaNet chunk states"),
+        prefill=Part("prefill", runtime.delta_prefill_bytes(setup), runtime.delta_prefill_line(setup)),
         graphs_inside=cuda.estimate_is_subtracted(setup),
     )
 
@@ -59,11 +60,17 @@ def estimate(setup: Setup, fit: Fit, model: str = "") -> Estimate:
 def encoder_part(setup: Setup, fit: Fit) -> Part:
     """What the encoder's own profile run adds to the text model's peak."""
     if not setup.encoder:
-        return Part("encoder", 0.0, "text only")
+        return Part("encoder", 0.0, "; text only")
     entry = ENCODERS[setup.encoder]
-    return Part(
-        "encoder", fit.runtime.get(f"encoder {setup.encoder}", entry.gib) * GIB, f"{setup.encoder}: {entry.source}"
-    )
+    gib = fit.runtime.get(f"encoder {setup.encoder}", entry.gib)
+    return Part("encoder", gib * GIB, f"{num(gib)} GiB; {setup.encoder}: {entry.source}")
+
+
+def _corrected(rule: str, correction: float, anchors: int) -> str:
+    expression, _, remark = rule.partition("; ")
+    sign = "+" if correction > 0 else "-"
+    learned = f"{num(abs(correction))} GiB learned from this model's anchors"
+    return f"max(0, {expression} {sign} {learned}); {remark}, {anchors} anchors"
 
 
 __all__ = ["Estimate", "Fit", "encoder_part", "estimate"]

@@ -8,6 +8,7 @@ class of version and link, then by TP; the anchors move them (`fit.runtime`).
 
 from __future__ import annotations
 
+from calc.arithmetic import num
 from calc.estimates.activation import Part
 from calc.estimates.fit import Fit
 from calc.estimates.setup import QUANTISED_KV, Setup
@@ -67,20 +68,20 @@ def inside(setup: Setup, fit: Fit) -> Part:
     return Part(
         "runtime",
         table_value(key, fit) * GIB,
-        f"non-torch memory of boots with {key.replace('.18', ' from 0.18')} way(s)",
+        f"{num(table_value(key, fit))} GiB; non-torch memory of boots with {key.replace('.18', ' from 0.18')} way(s)",
     )
 
 
 def outside(setup: Setup, fit: Fit) -> Part:
     """The CUDA context and what is allocated after the budget was sized."""
     size = CONTEXT_GIB[setup.datacentre] * GIB
-    rule = f"CUDA context {size / GIB:.2f} GiB"
+    rule = f"{num(CONTEXT_GIB[setup.datacentre])} GiB CUDA context"
     if setup.tp > 1:
         size += NCCL_GIB * GIB
-        rule += f" + NCCL {NCCL_GIB:.2f} GiB"
+        rule += f" + {num(NCCL_GIB)} GiB NCCL"
     if uses_flashinfer(setup):
         size += FLASHINFER_BYTES
-        rule += " + FlashInfer workspace 394 MiB"
+        rule += " + 394 MiB FlashInfer workspace"
     return Part("context", size, rule)
 
 
@@ -97,6 +98,14 @@ def uses_flashinfer(setup: Setup) -> bool:
         and not setup.kv_cache_dtype.endswith("head")
         and setup.compute_capability < (9, 0)
     )
+
+
+def delta_prefill_line(setup: Setup) -> str:
+    """`delta_prefill_bytes` as arithmetic."""
+    heads, key_dim, value_dim = setup.delta
+    chunks = f"ceil({setup.max_num_batched_tokens:,} tokens / 64) chunks"
+    share = heads // min(setup.tp, heads) if heads else 0
+    return f"{chunks} x {share} value heads x {key_dim} x {value_dim} x 2 B; Gated DeltaNet chunk states, up to 4 kept"
 
 
 def delta_prefill_bytes(setup: Setup) -> int:
@@ -116,6 +125,7 @@ __all__ = [
     "QUANTISED_KV",
     "TABLE",
     "delta_prefill_bytes",
+    "delta_prefill_line",
     "inside",
     "outside",
     "runtime_key",

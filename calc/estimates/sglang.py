@@ -24,12 +24,12 @@ def sglang_graphs(setup: Setup, derived: Mapping[str, Any]) -> Term:
     decode = int(derived.get("cuda_graph_max_bs") or setup.max_num_seqs)
     prefill = int(derived.get("num_prefill_graphs") or 0)
     if setup.eager:
-        return Term(name="cuda_graphs", bytes=0, rule="disabled", origin="anchor", inside_budget=False)
+        return Term(name="cuda_graphs", bytes=0, rule="; disabled", origin="anchor", inside_budget=False)
     size = LEAST + DECODE * decode + PREFILL * prefill
     beside = BESIDE_UNIFIED if setup.link == "unified" else BESIDE + (GIB if setup.sparse or setup.latent else 0)
     return Term(
         name="cuda_graphs", bytes=size,
         low_bytes=int(LEAST_SHARE * (LEAST + DECODE * decode)), high_bytes=int(TIMES * size) + beside,
-        rule=f"30 MiB + {decode} sequences x 2 MiB + {prefill} prefill sizes x 8 MiB, the engine's own allowance",
+        rule=f"30 MiB + {decode} sequences x 2 MiB + {prefill} prefill sizes x 8 MiB; the engine's own allowance",
         origin="default", inside_budget=False,
     )  # fmt: skip

@@ -40,7 +40,7 @@ def specification_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...
             )
         layers = sum(1 for layer in profile.layers if any(c.kind == "state" for c in layer.caches))
         size = layers * coefficients[group] * length / tp
-        rule = f"{layers} layers x {coefficients[group]:g} B x {length} tokens / TP {tp}"
+        rule = f"{layers} layers x {coefficients[group]:g} B x {length:,} tokens / TP {tp}"
     elif profile.id in _FLAT:
         size, rule = _FLAT[profile.id] * GB / tp, f"{_FLAT[profile.id]:g} GB / TP {tp}"
     else:
@@ -52,7 +52,7 @@ def specification_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...
         Term(
             name="runtime",
             bytes=round(overhead * GB),
-            rule=f"0.5 + 1.0 x {utilisation:g} + 0.3 x {tp - 1} GB",
+            rule=f"(0.5 + 1.0 x {utilisation!r} + 0.3 x {tp - 1}) GB",
             origin="anchor",
         ),
     )

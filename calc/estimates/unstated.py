@@ -6,6 +6,7 @@ known, and a note names what to state. A width is never taken from here where th
 
 from __future__ import annotations
 
+from calc.arithmetic import remarked
 from calc.prediction import Note, Term
 from onboard.profile import Profile
 from onboard.sourced import Sourced
@@ -48,7 +49,7 @@ def widened(low: tuple[Term, ...], usual: tuple[Term, ...], high: tuple[Term, ..
                 low_bytes=min(term.low, *(end.low for end in ends)),
                 high_bytes=max(term.high, *(end.high for end in ends)),
                 origin="default",
-                rule=f"{term.rule} ({what})",
+                rule=remarked(term.rule, what),
             )
         )
     return tuple(found)

@@ -38,7 +38,8 @@ def compute_buffers(profile: Profile, model: LlamaModel, settings: Settings, pla
         return estimated_buffers(profile, model, settings, placement)
     pipeline = settings.gpus > 1 and placement.all_offloaded() and settings.offload_kqv
     sizes = _peaks(shape_of(profile, model, settings), recipe, placement, pipeline)
-    rule = f"peak of the {model.name} graph for {settings.n_ubatch} tokens at {settings.n_ctx_seq} cells"
+    graph = f"{model.name} graph for {settings.n_ubatch:,} tokens at {settings.n_ctx_seq:,} cells"
+    rule = f"; the peak of the {graph}, replayed as ggml's allocator places it: no line of arithmetic"
     return {device: Buffer(size, size, size, rule) for device, size in sizes.items()}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from calc.arithmetic import remarked
 from calc.cards import Card
 from calc.engines.llamacpp.estimate import Buffer
 from calc.engines.llamacpp.fit import fitted_context, longest_context
@@ -87,12 +88,19 @@ class LlamaCpp(Struct, frozen=True):
                 high_bytes=RUNTIME_HIGH,
                 inside_budget=False,
                 origin="default",
-                rule="the driver's context, cuBLAS and flash attention's own buffers: outside llama.cpp's sums",
+                rule=f"{RUNTIME // MIB} MiB; the driver's context, cuBLAS's and flash attention's own",
             ),
         ]
         drafter = speculation(profile, resolved.plan)
         if drafter is not None and drafter.weights_bytes:
-            terms.append(Term(name="drafter", bytes=drafter.weights_bytes, rule=drafter.name, origin="header"))
+            terms.append(
+                Term(
+                    name="drafter",
+                    bytes=drafter.weights_bytes,
+                    rule=f"{drafter.weights_bytes:,} B; {drafter.name}",
+                    origin="header",
+                )
+            )
         return tuple(terms)
 
     def budget_bytes(self, profile: Profile, resolved: Resolved) -> int:
@@ -236,10 +244,17 @@ def _weights_term(profile: Profile, resolved: Resolved, held: Footprint) -> Term
     size = held.weights[device]
     where = "the host" if device == HOST else f"card {device}"
     parts = ", ".join(
-        f"{'host' if d == HOST else f'gpu{d}'} {held.weights[d]}" for d in held.placement.devices if held.weights[d]
+        f"{'host' if d == HOST else f'gpu{d}'} {held.weights[d]:,}" for d in held.placement.devices if held.weights[d]
     )
-    how = "by tensor" if variant.groups else "an even share a layer"
-    return Term(name="weights", bytes=size, origin=variant.origin, rule=f"{where}, {how}: {parts}")
+    if variant.groups:
+        rule = f"{size:,} B of tensors placed on {where}"
+    else:
+        units = (*held.placement.layers, held.placement.output)
+        here = f"{units.count(device)} of {len(units)} units on {where}"
+        rule = (
+            f"{variant.num_bytes:,} B x {units.count(device)} / {len(units)}; {here}, each layer and the output alike"
+        )
+    return Term(name="weights", bytes=size, origin=variant.origin, rule=remarked(rule, f"by device: {parts}"))
 
 
 ENGINE = LlamaCpp()

@@ -20,7 +20,7 @@ from onboard.values import Struct
 # Half widths in the graphs measured: of a formula found exact on cards with flash attention, and of any other.
 NEAR, LOW, HIGH = 0.05, 0.55, 1.8
 PIPELINE_COPIES = 4
-_RULE = "estimate: masks, scores and the widest layer, or logits"
+_RULE = "masks, scores and the widest layer, above the logits"
 
 
 class Buffer(Struct, frozen=True):
@@ -86,20 +86,25 @@ def estimated_buffers(
     scores += _indexer_scores(profile, settings)
     rule, near = _widest(profile, model, settings)
     inside = copies * masks + scores + 4 * tokens * rule
+    outputs = f"{settings.n_outputs:,} outputs x ({_count(profile, 'vocab_size'):,} vocabulary + {hidden:,} hidden)"
+    logits_line = f"4 B x {outputs} + 4 B x {tokens:,} tokens x {hidden:,}; the logits"
+    width = 2 if settings.flash_attn else 4
+    cells = f"{copies} copies x {width} B x {tokens:,} tokens x {masks // (width * tokens):,} cells of masks"
+    inside_line = f"{cells} + {scores:,} B scores + 4 B x {tokens:,} tokens x {rule:,} elements; {_RULE}"
     found: dict[int, Buffer] = {}
     for device in placement.devices:
         if device == HOST and device not in placement.layers:
             size = copies * (masks + 4 * tokens * hidden) + 4 * tokens * hidden
-            found[device] = _interval(size, near, "masks and inputs")
+            found[device] = _interval(size, near, "; masks and inputs")
         elif device == HOST:
             stream = 4 * tokens * hidden  # the host holds the graph's input beside its layers
             size = max(logits + stream * _HOST_LOGITS.get(model.name, 0), inside + stream)
-            found[device] = _interval(size, False, _RULE)
+            found[device] = _interval(size, False, f"; {_RULE}")
         else:
             computes = device in placement.layers
             size = max(logits, inside) if computes else logits
             near = near and placement.all_offloaded() and not pipeline and not settings.cpu_moe_layers
-            found[device] = _interval(size, near, _RULE)
+            found[device] = _interval(size, near, logits_line if size == logits else inside_line)
     return found
 
 
@@ -121,7 +126,7 @@ def _encoder_buffers(
         size = max(size, 4 * tokens * (_count(profile, "vocab_size") + 2 * hidden))
     inputs = 8 * tokens * hidden + 2 * tokens * tokens
     used = {d: size if d in placement.layers else inputs if d == HOST else 0 for d in placement.devices}
-    return {d: _interval(b, True, "estimate: an encoder's widest layer and its mask") for d, b in used.items()}
+    return {d: _interval(b, True, "; an encoder's widest layer and its mask") for d, b in used.items()}
 
 
 def _interval(size: int, near: bool, rule: str) -> Buffer:

@@ -20,7 +20,7 @@ def cache_plan(
     pool = held.context[device]
     reasons = _memory_reason(held, pool_bytes, most)
     slots = max(0, pool - sequences * single.total)
-    fixed = (Term(name="slots", bytes=slots, rule=_slots_rule(held)),) if slots else ()
+    fixed = (Term(name="slots", bytes=slots, rule=_slots_rule(held, pool, single, sequences)),) if slots else ()
     caches = tuple(_pool_cache(c) for c in held.caches)
     settings = held.settings
     growing = [c for c in one.caches if c.name != "window" and not c.slots]
@@ -44,7 +44,7 @@ def cache_plan(
         state_bytes_per_sequence=sum(c.bytes for c in one.caches if c.slots),
         window_bytes_per_sequence=sum(c.bytes for c in one.caches if c.name == "window"),
         reasons=reasons,
-        explain=_explain(model, one),
+        explain=_explain(one, device, sequences),
     )
 
 
@@ -96,25 +96,60 @@ def _pool_cache(cache: Cache) -> PoolCache:
     )
 
 
-def _slots_rule(held: Footprint) -> str:
-    return f"windows and states of {held.settings.n_seq_max} slots, less those of the sequences asked for"
+def _slots_rule(held: Footprint, pool: int, single: Parts, sequences: int) -> str:
+    told = f"windows and states of {held.settings.n_seq_max} slots, less those of the sequences asked for"
+    return f"{pool:,} B held - {sequences} x {single.total:,} B a sequence; {told}"
 
 
-def _explain(model: LlamaModel, one: Footprint) -> tuple[tuple[str, str], ...]:
+def _explain(one: Footprint, device: int, sequences: int) -> tuple[tuple[str, str], ...]:
+    """One line a part: the layers on the fullest device x what one keeps; of the cells beyond the tokens asked for,
+    the share is padding.
+    """
     lines: dict[str, list[str]] = {}
     settings = one.settings
     for cache in one.caches:
         name = "state" if cache.slots else "kv_window" if cache.name == "window" else "kv_growing"
-        if cache.slots:
-            text = f"{cache.num_layers} layers, f32 R and S x {cache.slots} slots x {1 + settings.n_rs_seq}"
-        else:
-            text = (
-                f"{cache.name}: {cache.num_layers} layers x {cache.cells} cells, "
-                f"K {settings.type_k} {cache.k_bytes}, V {settings.type_v} {cache.v_bytes}"
-            )
-        lines.setdefault(name, []).append(text)
-    lines.setdefault("kv_padding", []).append(f"n_ctx {settings.asked} padded to {settings.n_ctx}, a multiple of 256")
-    return tuple((name, "; ".join(texts)) for name, texts in lines.items())
+        lines.setdefault(name, []).extend(_cache_lines(one, cache, device))
+    times = f" x {sequences} sequences" if sequences > 1 else ""
+    found = {name: " + ".join(texts) for name, texts in lines.items()}
+    growing, asked, cells = found.get("kv_growing", ""), settings.asked, settings.n_ctx
+    if growing and cells > asked:
+        found["kv_growing"] = f"({growing}) x {asked:,} tokens asked / {cells:,}"
+        found["kv_padding"] = f"({growing}) x {cells - asked:,} / {cells:,}; a context is a multiple of 256"
+    return tuple((name, _times(text, times)) for name, text in found.items())
+
+
+def _times(text: str, times: str) -> str:
+    expression, mark, remark = text.partition("; ")
+    return f"({expression}){times}{mark}{remark}" if times and expression else text
+
+
+def _cache_lines(one: Footprint, cache: Cache, device: int) -> list[str]:
+    """The layers of a cache on `device`, those of one width together."""
+    alike: dict[tuple[int, int], int] = {}
+    for layer in cache.layers:
+        if _device(one, layer.layer) == device:
+            alike[layer.k, layer.v] = alike.get((layer.k, layer.v), 0) + 1
+    where = "the host" if device == HOST else f"card {device}"
+    return [
+        _layers_line(one, cache, k, v, f"{n} of {len(cache.layers)} layers on {where}") for (k, v), n in alike.items()
+    ]
+
+
+def _layers_line(one: Footprint, cache: Cache, k: int, v: int, layers: str) -> str:
+    settings = one.settings
+    shown = layers.replace(" of ", " [of ", 1) + "]"
+    if cache.slots:
+        rows = (
+            f" x {1 + settings.n_rs_seq} [the state and {settings.n_rs_seq} to roll back to]"
+            if settings.n_rs_seq
+            else ""
+        )
+        count = 4 * cache.slots * (1 + settings.n_rs_seq)
+        return f"{shown} x (R {k // count:,} + S {v // count:,}) elements x 4 B x {cache.slots} slot(s){rows}"
+    cells = cache.cells * cache.streams
+    width = f"(K {k // cells:,} B as {settings.type_k} + V {v // cells:,} B as {settings.type_v})"
+    return f"{shown} x {width} a {cache.name} cell x {cells:,} cells"
 
 
 def device_list(held: Footprint) -> tuple[Device, ...]:

@@ -7,6 +7,7 @@ GB10, where the operating system shares it, 112.1 of 121.69.
 
 from __future__ import annotations
 
+from calc.arithmetic import num
 from calc.drafters import drafter_term
 from calc.engines.sglang.settings import Settings
 from calc.estimates import overhead_terms
@@ -45,7 +46,8 @@ def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tup
                 name="multimodal_reserve",
                 bytes=settings.multimodal_reserve_bytes,
                 origin="default",
-                rule="kept back for image embeddings (SGLANG_VLM_CACHE_SIZE_MB, or the transport's buffer)",
+                rule=f"{num(settings.multimodal_reserve_bytes / 2**20)} MiB; kept back for image embeddings"
+                " (SGLANG_VLM_CACHE_SIZE_MB, or the transport's buffer)",
             )
         )
     overhead = overhead_terms(profile, resolved)
@@ -59,7 +61,7 @@ def fixed_terms(profile: Profile, resolved: Resolved, settings: Settings) -> tup
                 high_bytes=before_weights_bytes(resolved, 2),
                 inside_budget=False,
                 origin="anchor",
-                rule="CUDA context and collectives, taken before the weights are loaded",
+                rule=f"{before_weights_bytes(resolved):,} B; CUDA context and collectives, before weights are loaded",
             )
         )
     return tuple(terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calc.engines.sglang import pools
 from calc.engines.sglang.draft import drafting
 from calc.engines.sglang.hints import split_hints
-from calc.engines.sglang.layout import is_compressed
+from calc.engines.sglang.layout import Row, is_compressed
 from calc.engines.sglang.model import Model, model_of
 from calc.engines.sglang.refuse import pool_reasons, slack_reasons, tight_reasons
 from calc.engines.sglang.settings import Settings
@@ -49,7 +49,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
         reasons=pool_reasons(settings, rules, model, sized, pool_bytes) + slack_reasons(resolved, settings, kept),
         tight=tight_reasons(settings, model, sized, asked),
         notes=_notes(settings, model, sized) + split_hints(settings, model, sized, asked, pool_bytes),
-        explain=_explain(settings, model, sized),
+        explain=_explain(settings, model, sized, asked),
     )
 
 
@@ -103,25 +103,27 @@ def _kept(settings: Settings, rules: Rules, model: Model, sized: Sized) -> tuple
             name="pool_page",
             bytes=rows,
             inside_budget=False,
-            rule=f"{page} tokens more than are handed out, not charged",
+            rule=f"{page} token(s) x {rows // page:,} B; a page more than is handed out, not charged",
         ),
         Term(
             name="request_table",
             bytes=(running + rules.request_padding) * columns * 4,
             inside_budget=False,
-            rule=f"({running} + {rules.request_padding} requests) x ({length} + 4 + {draft}) x 4 B, outside the budget",
+            rule=f"({running:,} + {rules.request_padding} requests) x ({length:,} + 4 + {draft} columns) x 4 B",
         ),
     ]
     if sized.state is not None:
-        rule, inside = "one slot more than is handed out", rules.state_padding_slot
+        rule = f"1 slot x {model.layout.slot.bytes:,} B; one more than is handed out"
+        inside = rules.state_padding_slot
         kept.append(Term(name="state_padding_slot", bytes=model.layout.slot.bytes, inside_budget=inside, rule=rule))
         if sized.state.speculative_bytes:
-            rule = f"intermediate states of {draft} draft tokens"
+            count = sized.state.speculative_bytes // model.layout.slot.bytes
+            rule = f"{count:,} states x {model.layout.slot.bytes:,} B; intermediate states of {draft} draft tokens"
             kept.append(Term(name="state_speculative", bytes=sized.state.speculative_bytes, rule=rule))
     row = model.charge.row
     if row is not None and not model.charge.charged:
         held = sized.held + page
-        rule = f"{held} tokens x {row.cell} B, allocated and not charged"
+        rule = f"{held:,} tokens x {row.cell:,} B; allocated and not charged"
         kept.append(Term(name="drafter_kv", bytes=held * row.cell, inside_budget=False, rule=rule))
     return tuple(kept)
 
@@ -155,12 +157,28 @@ def _notes(settings: Settings, model: Model, sized: Sized) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _explain(settings: Settings, model: Model, sized: Sized) -> tuple[tuple[str, str], ...]:
+def _explain(settings: Settings, model: Model, sized: Sized, asked: int) -> tuple[tuple[str, str], ...]:
+    """One line a part, for every sequence asked for."""
     length, page = settings.context_length, settings.page_size
-    lines = [("kv_growing", f"{length} tokens x {model.token_bytes} B")]
+    times = f" x {asked} sequences" if asked > 1 else ""
+    lines = [("kv_growing", f"{length:,} tokens x {model.token_bytes:,} B a token{_row(model.layout.full)}{times}")]
     if model.window_cell:
-        lines.append(("kv_window", f"{model.request_window(length, page)} tokens x {model.window_cell} B"))
+        window = model.request_window(length, page)
+        cell = f"{model.window_cell:,} B a token{_row(model.layout.window)}"
+        lines.append(("kv_window", f"{window:,} tokens x {cell}{times}; the window and a page, or the context"))
     if sized.state is not None:
-        lines.append(("state", f"{settings.state_slots_per_request} slots x {model.layout.slot.bytes} B"))
-    lines.append(("kv_padding", f"requests take whole pages of {page} tokens"))
+        slot = model.layout.slot
+        parts = f"[{slot.num_layers} layers: convolutions {slot.conv_bytes:,} + recurrent {slot.ssm_bytes:,}]"
+        lines.append(
+            ("state", f"{settings.state_slots_per_request} slots a request x {slot.bytes:,} B a slot {parts}{times}")
+        )
+    whole = f"(ceil({length:,} tokens / {page}) x {page} - {length:,}) x {model.token_bytes:,} B a token"
+    lines.append(("kv_padding", f"{whole}{times}; whole pages"))
     return tuple(lines)
+
+
+def _row(row: Row) -> str:
+    """What makes a token's bytes, in brackets: all layers' K (or latents), V and index keys on this card."""
+    parts = [("K or latent", row.k_bytes), ("V", row.v_bytes), ("index keys", row.index_bytes)]
+    said = " + ".join(f"{name} {size:,}" for name, size in parts if size)
+    return f" [{row.num_layers} layers: {said}]" if said else ""

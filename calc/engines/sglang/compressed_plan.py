@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calc.arithmetic import num
 from calc.engines.sglang import compressed
 from calc.engines.sglang.pools import ceil_to, running_requests
 from calc.engines.sglang.refuse import slack_reasons
@@ -30,6 +31,7 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
     padding = ceil_to(length, compressed.PAGE) - length
     one = Parts(growing=round(length * sized.bytes_per_token), padding=round(padding * sized.bytes_per_token))
     kept = _kept(settings, sized, requests, running)
+    times = f" x {asked} sequences" if asked > 1 else ""
     share = f"the window pool's share of {settings.swa_full_tokens_ratio:g} in it"
     return CachePlan(
         growing_bytes_per_token=sized.bytes_per_token,
@@ -41,7 +43,7 @@ def compressed_plan(profile: Profile, resolved: Resolved, settings: Settings, po
         reasons=(*_reasons(k, sized, pool_bytes), *slack_reasons(resolved, settings, kept)),
         tight=_tight(sized, length, asked, running),
         notes=(Note("not-calibrated", "no boot of this layout is known to check against"),),
-        explain=(("kv_growing", f"{length} tokens x {sized.bytes_per_token:g} B, {share}"),),
+        explain=(("kv_growing", f"{length:,} tokens x {num(sized.bytes_per_token)} B a token{times}; {share}"),),
     )
 
 
@@ -64,13 +66,13 @@ def _kept(settings: Settings, sized: compressed.Sized, requests: int, running: i
         Term(
             name="state_requests",
             bytes=sized.fixed_bytes,
-            rule=f"compressor states of {requests} requests, whatever the tokens",
+            rule=f"{sized.fixed_bytes:,} B; compressor states of {requests} requests, whatever the tokens",
         ),
         Term(
             name="request_table",
             bytes=(running + 1) * (length + 4 + draft) * 4,
             inside_budget=False,
-            rule=f"({running} + 1 requests) x ({length} + 4 + {draft}) x 4 B, outside the budget",
+            rule=f"({running:,} + 1 requests) x ({length:,} + 4 + {draft} columns) x 4 B",
         ),
     )
 

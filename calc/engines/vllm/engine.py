@@ -96,7 +96,8 @@ class VllmEngine:
         asked = resolved.derived["sequences_asked"]
         null: tuple[Term, ...] = ()
         if rules.null_block_checked:
-            null = (Term(name="null_block", bytes=layout.block_bytes, rule="one block of the pool is never given out"),)
+            rule = f"1 block x {layout.block_bytes:,} B a block; one of the pool is never given out"
+            null = (Term(name="null_block", bytes=layout.block_bytes, rule=rule),)
         reasons = memory_refusals(room, length) + state_refusals(layout, room, resolved, rules)
         pool = Pool(
             bytes=room.num_blocks * layout.block_bytes,

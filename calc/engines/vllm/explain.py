@@ -36,9 +36,9 @@ def explain_parts(
             growing.append(_row_line(page, count, held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)))
         else:
             window.append(_window_line(page, count, length, sizes))
-    terms = " + ".join([f"{d.groups} x {n}" for d, n in zip(layout.demands, blocks, strict=True)])
-    total = sum([d.groups * n for d, n in zip(layout.demands, blocks, strict=True)])
-    padding = f"({terms}) = {total} blocks x {layout.block_bytes:,} - {one.growing + one.window + one.state:,}"
+    terms = " + ".join([f"{d.groups} groups x {n}" for d, n in zip(layout.demands, blocks, strict=True)])
+    held = one.growing + one.window + one.state
+    padding = f"({terms}) blocks x {layout.block_bytes:,} B a block - {held:,} B [one request's lines above]"
     lines = {
         "kv_growing": " + ".join(growing),
         "kv_window": " + ".join(window),
@@ -56,18 +56,28 @@ def _times(line: str, times: str) -> str:
 
 
 def _row_line(page: Page, count: int, tokens: int) -> str:
-    per = f" / {page.tokens_per_row}" if page.tokens_per_row > 1 else ""
-    return f"{count} {page.kind} layers x {page.row_bytes:,} x {tokens:,}{per}"
+    """Bytes are of one layer on one card: K and V of its KV heads there, or its latent row."""
+    if page.tokens_per_row > 1:
+        rows = f"ceil({tokens:,} tokens / {page.tokens_per_row})"
+        return f"{count} {page.kind} layers x {page.row_bytes:,} B a layer and entry x {rows} entries"
+    return f"{count} {page.kind} layers x {page.row_bytes:,} B a layer and token x {tokens:,} tokens"
 
 
 def _window_line(page: Page, count: int, length: int, sizes: Sizes) -> str:
+    """Tokens in flight are those of a batch, twice where one is scheduled while another runs."""
     held = held_tokens(page, length, sizes.in_flight, sizes.encoder_tokens)
-    how = ""
-    if page.demand in (WINDOW, CHUNK):
-        how = f" [min({page.reach:,} + {sizes.in_flight:,}, {length:,})]"
-    return f"{count} {page.kind} layers x {page.row_bytes:,} x {held:,}{how}"
+    if page.demand not in (WINDOW, CHUNK):
+        return _row_line(page, count, held)
+    batch = sizes.encoder_tokens
+    times = sizes.in_flight // batch if batch and not sizes.in_flight % batch else 0
+    flight = f"{times} x {batch:,} batched" if times > 1 else f"{sizes.in_flight:,} in flight"
+    tokens = f"min({page.reach:,} before it + {flight}, {length:,}) tokens"
+    per = "token" if page.tokens_per_row <= 1 else "entry"
+    rows = tokens if page.tokens_per_row <= 1 else f"ceil({tokens} / {page.tokens_per_row}) entries"
+    return f"{count} {page.kind} layers x {page.row_bytes:,} B a layer and {per} x {rows}"
 
 
 def _state_line(page: Page, count: int, length: int, sizes: Sizes) -> str:
     slots = blocks_of(page, length, sizes.in_flight, sizes.encoder_tokens)
-    return f"{count} state layers x {page.row_bytes:,} x {slots}"
+    why = " [prefix caching keeps more than the running one]" if page.block and slots > 1 else ""
+    return f"{count} state layers x {page.row_bytes:,} B a layer and state x {slots} state(s) a request{why}"
