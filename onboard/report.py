@@ -183,5 +183,22 @@ def _brief(value: Any) -> str:
         return "-"
     if isinstance(value, dict) and set(value) == {"value", "origin", "where"}:
         value = value["value"]
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = (
+        _words(value)
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, default=str)
+    )
     return text if len(text) <= 72 else text[:69] + "..."
+
+
+def _words(value: dict[str, Any]) -> str:
+    """A variant, drafter or deployment as a reader says it: the size in GB first, then what it is."""
+    flat = {**value, **(value["options"] if isinstance(value.get("options"), dict) else {})}
+    size = flat.get("num_bytes")
+    known = [f"{size / 1e9:,.2f} GB"] if isinstance(size, (int, float)) else []
+    known += [str(flat[k]) for k in ("quantization", "method") if flat.get(k)]
+    left_out = ("num_bytes", "quantization", "method", "options", "error_ppm", "source", "repo")
+    rest = (f"{k} {v if isinstance(v, (str, int, float)) else '...'}" for k, v in flat.items() if k not in left_out)
+    return ", ".join([*known, *rest])

@@ -69,3 +69,13 @@ def test_each_is_answered(model_id: str, tmp_path: Path) -> None:
         for name, value in one.options.items():
             if name not in ("drafter", "weights", "kv_cache_dtype", "engine"):
                 assert answer["plan"][name] == value, (one.name, name)
+
+
+def test_a_diff_pastes_well(tmp_path: Path) -> None:
+    """Sizes in GB and plain words in the cells, links that a browser opens."""
+    text = call("diff", "gemma-4-31b", "--format", "markdown", cwd=tmp_path).out
+    rows = text.splitlines()
+    assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
+    assert "| weights.awq | - | 24.22 GB, awq-int4 | 24.22 GB, awq-int4 | active |" in text and "{" not in text
+    for target in (part.split(")")[0] for part in text.split("([link](")[1:]):
+        assert target.startswith("https://") and " " not in target, target

@@ -292,6 +292,13 @@ def test_a_gguf_is_added_and_refreshed_from_wherever_it_lies(hub: HubServer, tmp
         assert shown["cache"]["growing_elements_per_token"] == 4 * 2 * 2 * 16
         again = run("refresh", model_id, "--check", cwd=tmp_path, env=env)
         assert (again.code, again.out) == (0, f"{model_id}: no drift\n")
+        plan = ("--engine", "llamacpp", "--vram", "8", "--ctx-size", "2048", "--parallel", "1", "--json")
+        answer = run("predict", source, *plan, cwd=tmp_path, env=env, program="calc").json
+        cells = 2048 * 4 * 2 * 2 * 16 * 2  # tokens x layers x KV heads x (K, V) x head size x f16
+        assert next(t["bytes"] for t in answer["terms"] if t["name"] == "kv_growing") == cells, source
+        stored = run("predict", model_id, *plan, cwd=tmp_path, env=env, program="calc").json
+        for name in ("terms", "kv_pool", "devices", "verdict"):
+            assert answer[name] == stored[name], (source, name)
     missing = run("inspect", "org/ggufs:c.gguf", "--json", cwd=tmp_path, env=env)
     assert (missing.code, missing.json["error"]["kind"]) == (3, "ConfigMissing")
     assert "sub/b-f16.gguf" in missing.json["error"]["hint"]
