@@ -68,3 +68,12 @@ def test_a_dense_model_of_a_class_with_experts_has_none() -> None:
     assert profile_of(listed).to_json()["num_experts"] is None
     even = {"num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 64, "num_experts": 4, "moe_topk": [2, 2]}
     assert profile_of(even).to_json()["num_experts_per_token"] == 2
+
+
+def test_lists_that_hold_no_numbers() -> None:
+    """Found by fuzzing: an unhashable entry of an indexer's list, and no number of query heads."""
+    sparse = {"num_hidden_layers": 2, "kv_lora_rank": 64, "qk_rope_head_dim": 16, "index_head_dim": 16}
+    with pytest.raises(Refusal, match="indexer_types"):
+        profile_of({**sparse, "indexer_types": [{}, {}]})
+    step = {"model_type": "laguna", "num_hidden_layers": 2, "num_attention_heads_per_layer": [None, 4]}
+    assert len(profile_of(step).layers) == 2

@@ -42,9 +42,12 @@ def runs_indexer(facts: Facts, index: int) -> bool:
                 f"{path} has no entry {index}", path=path, value=str(listed)[:200], hint="one entry a layer"
             )
         word = listed[index]
-        if word not in _WORDS:
+        if not isinstance(word, (str, int)) or word not in _WORDS:
             raise FieldInvalid(
-                f"{path}[{index}] is {word!r}", path=f"{path}[{index}]", value=str(word), hint="full or shared"
+                f"{path}[{index}] is {repr(word)[:80]}",
+                path=f"{path}[{index}]",
+                value=str(word)[:200],
+                hint="full or shared",
             )
         return _WORDS[word]
     frequency = facts.get("index_topk_freq")

@@ -55,7 +55,11 @@ def heads_of(context: Context, index: int) -> int:
     facts = context.facts
     listed = facts.get("heads_per_layer")
     if listed:
-        return int(listed[index])
+        entry: object = listed[index] if index < len(listed) else None
+        if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
+            path = f"{facts.path('heads_per_layer')}[{index}]"
+            raise WeightsUnknown(f"{path} is no number of query heads", path=path, value=str(entry)[:80])
+        return entry
     kinds = context.layers[index].kinds() if index < len(context.layers) else ()
     windowed = facts.get("swa_num_attention_heads")
     if windowed and "window" in kinds:
