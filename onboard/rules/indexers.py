@@ -42,7 +42,7 @@ def runs_indexer(facts: Facts, index: int) -> bool:
                 f"{path} has no entry {index}", path=path, value=str(listed)[:200], hint="one entry a layer"
             )
         word = listed[index]
-        if not isinstance(word, (str, int)) or word not in _WORDS:
+        if not isinstance(word, str) or word not in _WORDS:
             raise FieldInvalid(
                 f"{path}[{index}] is {repr(word)[:80]}",
                 path=f"{path}[{index}]",
