@@ -64,7 +64,11 @@ _WIDEST: dict[str, Callable[[Widths], int]] = {
 
 
 # models without a causal cache whose MLP is gated, and those that write text all the same
-_GATED_ENCODERS = frozenset({"dream", "llada", "eurobert", "neo-bert", "llama-embed", "gemma-embedding"})
+# -> residual streams beside its three matrices
+_GATED_ENCODERS = {
+    **dict.fromkeys(("dream", "llada", "eurobert", "neo-bert", "llama-embed", "gemma-embedding"), 4),
+    "modern-bert": 3,
+}
 _WITH_LOGITS = frozenset({"dream", "llada", "llada-moe", "rnd1"})
 
 # residual streams that the host holds beside its logits, above the one every graph does
@@ -115,7 +119,7 @@ def _encoder_buffers(
     tokens, hidden = settings.n_ubatch, _count(profile, "hidden_size")
     gated = model.name in _GATED_ENCODERS
     width = _count(profile, "intermediate_size")
-    mlp = (3 * width + 4 * hidden if gated else width + 3 * hidden) + 3
+    mlp = (3 * width + _GATED_ENCODERS[model.name] * hidden if gated else width + 3 * hidden) + 3
     wide = 8 if gated else 6
     if settings.flash_attn:
         size = 4 * tokens * mlp + 2 * tokens * tokens
