@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from onboard.errors import BadLog, ConfigMissing
+from onboard.errors import BadLog
 from onboard.values import Struct, field
 
 LONGEST_LINE = 1 << 18  # bytes kept of one line; config lines are a few KB
@@ -59,9 +59,7 @@ def lines_of(path: Path, keys: Sequence[bytes] = ()) -> Iterator[tuple[int, byte
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise ConfigMissing(
-            f"{path.name} cannot be read: {error.strerror}", path=str(path), hint="name a log file"
-        ) from None
+        raise BadLog(f"{path.name} cannot be read: {error.strerror}", path=str(path), hint="name a log file") from None
     with stream:
         _sniff(stream, path)
         yield from _search(stream, keys)

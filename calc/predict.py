@@ -14,6 +14,7 @@ from calc.estimates.unstated import unstated_notes
 from calc.plan import Plan
 from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
 from calc.speculation import uncounted_caches
+from calc.stale import stale_notes
 from onboard.profile import Profile
 
 
@@ -45,7 +46,9 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
         headroom_bytes=budget - minimum,
         verdict=_verdict(cache, reasons),
         reasons=reasons or cache.tight or (),
-        notes=tuple(dict.fromkeys((*resolved.notes, *unstated_notes(profile), *cache.notes, *drafting))),
+        notes=tuple(
+            dict.fromkeys((*stale_notes(profile), *resolved.notes, *unstated_notes(profile), *cache.notes, *drafting))
+        ),
         calibration=_calibration(profile),
         devices=engine.devices(profile, resolved, terms, cache),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from onboard.errors import UsageError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -15,7 +17,13 @@ def shipped(folder: str) -> Path:
 
 
 def user_catalog(explicit: str | None = None) -> Path:
-    """The user's catalogue: `--catalog`, else ONBOARD_CATALOG, else the current folder."""
+    """The user's catalogue: `--catalog`, else ONBOARD_CATALOG, else the current folder. Raises UsageError where the
+    option is given as nothing, as by a shell variable that is not set.
+    """
+    if explicit is not None and not explicit.strip():
+        raise UsageError(
+            "the catalogue's folder is empty", path="--catalog", hint="give a folder, or leave the option out"
+        )
     return Path(explicit or os.environ.get("ONBOARD_CATALOG") or ".")
 
 

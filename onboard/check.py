@@ -112,6 +112,8 @@ def _overrides(profile: Profile, path: Path, model_id: str) -> tuple[Profile, li
         entries = read(path, model_id)
     except Refusal as refusal:
         return profile, [_problem(file, refusal)]
+    if load_cached(path) is None:
+        return profile, [Problem(file, "empty", "overrides", "the file holds nothing; state its entries or remove it")]
     problems = [p for entry in entries for p in _reasons(file, entry)]
     good: list[Entry] = []
     for entry in entries:

@@ -61,7 +61,7 @@ def _run(group: click.Group) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f"see {context.command_path} --help" if context is not None else "see --help"
-        complain(_error("UsageError", error.format_message(), hint), as_json)
+        complain(_error("UsageError", " ".join(error.format_message().split()), hint), as_json)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -111,10 +111,15 @@ def complain(error: dict[str, Any], as_json: bool) -> None:
 
         click.echo(json.dumps({"error": error}))
         return
-    value = "" if error["value"] is None else f" (value: {error['value']})"
+    value = "" if error["value"] is None else f" (value: {_shown(error['value'])})"
     place = f"{error['path']}: " if error["path"] else ""
     hint = f"\n  {error['hint']}" if error["hint"] else ""
     click.echo(clean(f"{error['kind']}: {place}{error['message']}{value}{hint}"), err=True)
+
+
+def _shown(value: object) -> object:
+    """A value as a message shows it: text that would pass for a number keeps its quotes."""
+    return f'"{value}"' if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else value
 
 
 def clean(text: str) -> str:

@@ -218,7 +218,13 @@ def whole(value: Any, path: str, low: int = 0, high: int = 2**40) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise FieldInvalid(f"{path} must be an integer, not {type(value).__name__}", path=path, value=value)
+        digits = value.strip() if isinstance(value, str) else ""
+        raise FieldInvalid(
+            f"{path} must be an integer, not {type(value).__name__}",
+            path=path,
+            value=value,
+            hint=f"write {digits[:40]} without quotes" if digits.lstrip("-").isdecimal() else "correct the config",
+        )
     if not low <= value <= high:
         raise FieldInvalid(f"{path} is outside {low} to {high}", path=path, value=value, hint="correct the config")
     return value

@@ -215,7 +215,14 @@ def _cache(data: dict[str, Any], path: str) -> CacheSpec:
     try:
         return spec_from_dict(frozen(data), path)
     except Refusal as refusal:
-        raise BadOverride(refusal.message, path=refusal.path, value=refusal.value, hint=refusal.hint) from None
+        raise BadOverride(
+            refusal.message, path=_once(path, refusal.path), value=refusal.value, hint=refusal.hint
+        ) from None
+
+
+def _once(path: str, inside: str) -> str:
+    """Where a value stands: a reader that was given a field's own path names that field again."""
+    return path if inside == f"{path}.{path.rpartition('.')[2]}" else inside
 
 
 def _replaced(p: Profile, stack: str, layers: Iterable[Layer], path: str, value: Any, where: str) -> Profile:
@@ -261,7 +268,9 @@ def _named(profile: Profile, path: str, group: str, rest: str) -> Target:
             try:
                 changed = [from_plain(_changed(find(p), field, value, name, where, group, path), path)]
             except Refusal as refusal:
-                raise BadOverride(refusal.message, path=refusal.path, value=refusal.value, hint=refusal.hint) from None
+                raise BadOverride(
+                    refusal.message, path=_once(path, refusal.path), value=refusal.value, hint=refusal.hint
+                ) from None
         items[at : at + 1] = changed
         return replace(p, **{group: tuple(items)})
 

@@ -25,7 +25,7 @@ FIELDS_HEADER = ("path", "generated", "override", "effective", "status", "why")
 
 def print_profile(profile: Profile, status: Status | None = None, *, facts: bool = False) -> None:
     """What there is to say about a model: its layers, what they keep, its weights, and what is not known."""
-    click.echo(clean(_headline(profile)))
+    click.echo(clean(" ".join(_headline(profile).split())))
     if status is not None:
         click.echo(clean(f"status: {status.name} ({status.because})"))
     click.echo()

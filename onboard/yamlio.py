@@ -54,7 +54,12 @@ def load_text(text: str, name: str, *, allow_aliases: bool = False) -> Any:
 
 def load(path: Path) -> Any:
     """Parse a YAML file."""
-    return load_text(read_text(path), path.name)
+    return load_text(read_text(path), place_of(path))
+
+
+def place_of(path: Path) -> str:
+    """A file's name as messages give it: with its folder in a catalogue, which holds one name several times."""
+    return f"{path.parent.name}/{path.name}" if path.parent.name in ("profiles", "overrides") else path.name
 
 
 def read_text(path: Path) -> str:
@@ -72,7 +77,7 @@ def read_text(path: Path) -> str:
 def load_cached(path: Path) -> Any:
     """As `load`, keeping the parsed form as JSON under the text's hash, so a second start parses no YAML."""
     text = read_text(path)
-    return kept_as_json(text, lambda: load_text(text, path.name))
+    return kept_as_json(text, lambda: load_text(text, place_of(path)))
 
 
 def kept_as_json(key: str, make: Callable[[], Any]) -> Any:

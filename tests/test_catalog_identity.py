@@ -126,3 +126,83 @@ def test_the_schema_that_line_1_names_is_there(home: Path) -> None:
     assert len(schema.read_text()) > 2, "brought up to date"
     beside = {p.name for p in (home / "cat" / "schema").iterdir()}
     assert beside == {p.name for p in shipped("schema").iterdir()}
+
+
+def test_a_prediction_says_which_override_has_gone_stale(home: Path) -> None:
+    assert call("add", str(folder(home, "x")), cwd=home).code == 0
+    (home / "overrides").mkdir()
+    file = home / "overrides" / "x.yaml"
+    asked = ("predict", "x", "--card", "rtx-3090", "--json")
+    text = "model: x\noverrides:\n- {path: facts.max_model_len, was: %d, to: 2048, why: w}\n"
+    for was, told in ((4096, []), (8192, ["stale-override"])):
+        file.write_text(text % was)
+        notes = call(*asked, cwd=home, program="calc").json["notes"]
+        found = [n for n in notes if n["kind"] == "stale-override"]
+        assert [n["kind"] for n in found] == told
+        assert all("facts.max_model_len" in n["message"] and "onboard diff x" in n["message"] for n in found)
+
+
+def test_an_override_file_without_anything_is_a_problem(home: Path) -> None:
+    assert call("add", str(folder(home, "x")), cwd=home).code == 0
+    (home / "overrides").mkdir()
+    (home / "overrides" / "x.yaml").write_text("# nothing yet\n")
+    found = call("check", "x", "--json", cwd=home)
+    assert found.code == 1 and [p["kind"] for p in found.json["problems"]] == ["empty"]
+
+
+def test_a_link_to_itself_does_not_hide_the_model_beside_it(home: Path) -> None:
+    made = folder(home, "x")
+    (made / "loop.json").symlink_to(made / "loop.json")
+    (made / "gone.safetensors").symlink_to(made / "nowhere")
+    assert call("inspect", str(made), cwd=home).code == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("onboard", ("inspect", "")),
+        ("onboard", ("add", "x", "--catalog", "")),
+        ("calc", ("predict", "", "--card", "rtx-3090")),
+        ("calc", ("predict", "x", "--card", "rtx-3090", "--catalog", "")),
+    ],
+)
+def test_nothing_is_not_the_current_folder(program: str, arguments: tuple[str, ...], home: Path) -> None:
+    folder(home, "x")
+    done = call(*arguments, cwd=home, program=program)
+    assert done.code == 2 and "empty" in done.err
+    assert not (home / "profiles").exists()
+
+
+def test_a_number_in_quotes_is_told_apart(home: Path) -> None:
+    done = call("inspect", str(folder(home, "x", hidden_size="64")), cwd=home)
+    assert done.code == 3 and '(value: "64")' in done.err and "write 64 without quotes" in done.err
+
+
+def test_a_name_cannot_break_the_title(home: Path) -> None:
+    done = call("inspect", str(folder(home, "x", model_type="a\nb\u202ec")), cwd=home)
+    assert done.code == 0
+    title = done.out.splitlines()[0]
+    assert title.startswith("x: a b\\x202ec")
+
+
+@pytest.mark.parametrize(
+    ("path", "was", "to"),
+    [("layers.full.k_dim", 16, "wide"), ("weights.config.num_bytes", 1, -4)],
+)
+def test_a_refused_override_names_its_field_once(path: str, was: int, to: object, home: Path) -> None:
+    assert call("add", str(folder(home, "x")), cwd=home).code == 0
+    (home / "overrides").mkdir()
+    (home / "overrides" / "x.yaml").write_text(
+        f"model: x\noverrides:\n- {{path: {path}, was: {was}, to: {json.dumps(to)}, why: w}}\n"
+    )
+    assert call("inspect", "x", "--json", cwd=home).json["error"]["path"] == path
+
+
+def test_messages_name_the_folder_and_print_no_escapes(home: Path) -> None:
+    assert call("add", str(folder(home, "x")), cwd=home).code == 0
+    (home / "overrides").mkdir()
+    (home / "overrides" / "x.yaml").write_text("a: &a 1\nb: *a\n")
+    assert "overrides/x.yaml uses anchors" in call("inspect", "x", cwd=home).err
+    assert "\\x09" not in call("solve", "x", cwd=home, program="calc").err
+    unread = call("bootlog", "no.log", "--model", "x", "--json", cwd=home, program="calc")
+    assert (unread.code, unread.json["error"]["kind"]) == (3, "BadLog")

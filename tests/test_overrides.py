@@ -306,7 +306,7 @@ overrides:
 
 def test_check_finds_orphans_and_files_it_cannot_read(home: Path) -> None:
     assert ("orphan", "overrides/y.yaml") in problems(home, "model: y\noverrides: []\n", "y")
-    assert problems(home, "model: x\nmodel: x\n") == {("DuplicateKey", "x.yaml")}
+    assert problems(home, "model: x\nmodel: x\n") == {("DuplicateKey", "overrides/x.yaml")}
 
 
 def test_check_holds_a_status_to_what_it_has_earned(home: Path) -> None:

@@ -97,15 +97,22 @@ def _walk(root: Path) -> list[FileEntry]:
                 if entry.is_dir(follow_symlinks=False):
                     if depth < MAX_FOLDERS_DEEP and not entry.name.startswith("."):
                         folders.append((Path(entry.path), depth + 1))
-                elif _MODEL_FILE.search(entry.name) and entry.is_file():
-                    path = Path(entry.path).relative_to(root).as_posix()
-                    entries.append(FileEntry(path, entry.stat().st_size))
+                elif _MODEL_FILE.search(entry.name) and (size := _size_of(entry)) is not None:
+                    entries.append(FileEntry(Path(entry.path).relative_to(root).as_posix(), size))
                 if len(entries) > MAX_FILES or scanned > MAX_SCANNED:
                     raise TooLarge(
                         f"{root} holds more than {MAX_FILES} files of a model's kinds, or {MAX_SCANNED} in all",
                         path="SOURCE", hint="name the model's own folder",
                     )  # fmt: skip
     return entries
+
+
+def _size_of(entry: os.DirEntry[str]) -> int | None:
+    """Bytes of a regular file, a link's target; None for anything else, a link that leads nowhere or to itself too."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError:
+        return None
 
 
 def _reader(root: Path) -> Callable[[str, int, int], bytes]:

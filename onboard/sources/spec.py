@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from onboard.errors import ConfigMissing, UnknownModel
+from onboard.errors import ConfigMissing, UnknownModel, UsageError
 from onboard.sources.files import RepoFiles
 from onboard.values import Struct
 
@@ -27,6 +27,8 @@ class HubSpec(Struct, frozen=True):
 
 def open_source(source: str) -> tuple[RepoFiles, str | None]:
     """The files, and the one .gguf that was named (None where a config is meant). Raises a Refusal."""
+    if not source.strip():
+        raise UsageError("the name of the model is empty", path="SOURCE", hint="a catalogue id, a path, or org/name")
     path = Path(source).expanduser()
     if _exists(path, source):
         return _local(path)
