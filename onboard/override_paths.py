@@ -20,7 +20,7 @@ from onboard import ranges
 from onboard.errors import BadOverride, Refusal
 from onboard.layer_data import spec_from_dict, spec_to_dict
 from onboard.layers import KINDS, CacheSpec, Layer
-from onboard.plain_data import frozen, listed
+from onboard.plain_data import frozen, listed, named_once
 from onboard.profile import Profile
 from onboard.profile_yaml import (
     deployment_from_data,
@@ -216,13 +216,8 @@ def _cache(data: dict[str, Any], path: str) -> CacheSpec:
         return spec_from_dict(frozen(data), path)
     except Refusal as refusal:
         raise BadOverride(
-            refusal.message, path=_once(path, refusal.path), value=refusal.value, hint=refusal.hint
+            refusal.message, path=named_once(path, refusal.path), value=refusal.value, hint=refusal.hint
         ) from None
-
-
-def _once(path: str, inside: str) -> str:
-    """Where a value stands: a reader that was given a field's own path names that field again."""
-    return path if inside == f"{path}.{path.rpartition('.')[2]}" else inside
 
 
 def _replaced(p: Profile, stack: str, layers: Iterable[Layer], path: str, value: Any, where: str) -> Profile:
@@ -269,7 +264,7 @@ def _named(profile: Profile, path: str, group: str, rest: str) -> Target:
                 changed = [from_plain(_changed(find(p), field, value, name, where, group, path), path)]
             except Refusal as refusal:
                 raise BadOverride(
-                    refusal.message, path=_once(path, refusal.path), value=refusal.value, hint=refusal.hint
+                    refusal.message, path=named_once(path, refusal.path), value=refusal.value, hint=refusal.hint
                 ) from None
         items[at : at + 1] = changed
         return replace(p, **{group: tuple(items)})

@@ -113,3 +113,8 @@ def unpacked(value: Any, path: str) -> Any:
             raise BadProfile("repeats too often", path=f"{path}.repeat", value=times)
         return frozen(list(part) * times)
     return frozen(value)
+
+
+def named_once(path: str, inside: str) -> str:
+    """Where a value stands: a reader that was given a field's own path names that field again."""
+    return path if inside == f"{path}.{path.rpartition('.')[2]}" else inside
