@@ -171,12 +171,8 @@ def _layers(profile: Profile, path: str, stack: str, span: str | None, rest: str
     def get(p: Profile) -> Any:
         values = [listed(getattr(getattr(p, stack)[i].caches[n], field)) for i, n in places]
         if any(v != values[0] for v in values):
-            raise BadOverride(
-                f"{path} names layers that differ",
-                path=path,
-                value=str(sorted(set(map(str, values)))),
-                hint="name fewer",
-            )
+            found = str(sorted(set(map(str, values))))
+            raise BadOverride(f"{path} names layers that differ", path=path, value=found, hint="name fewer")
         return values[0]
 
     def put(p: Profile, value: Any, where: str) -> Profile:
