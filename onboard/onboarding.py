@@ -149,6 +149,8 @@ def rederive(model_id: str, catalog: str | None = None) -> tuple[Profile, tuple[
     if not _on_the_hub(known):  # the name it was given stays: a folder's one file is opened as that file
         fresh = replace(fresh, source=replace(fresh.source, name=known.source.name))
     fresh = _placed(fresh, path.parent.parent)
+    if not _on_the_hub(known) and _same_place(known, fresh, path.parent.parent):  # another way to write it is no drift
+        fresh = replace(fresh, source=replace(fresh.source, location=known.source.location))
     old = load_text(read_text(path), path.name)
     new = {**to_data(fresh), "status": _status(fresh, catalog)}
     found = changes(old, new)
@@ -165,19 +167,24 @@ def _reopen(known: Profile, path: Path) -> str:
     return os.path.normpath(path.parent.parent / location)
 
 
+def _same_place(one: Profile, other: Profile, root: Path) -> bool:
+    return os.path.normpath(root / one.source.location) == os.path.normpath(root / other.source.location)
+
+
 def _on_the_hub(profile: Profile) -> bool:
     """Whether the source is a repository's name (for a GGUF, org/name:file) rather than a path."""
     return profile.source.kind == "hub" or profile.source.read_from.startswith("the Hub")
 
 
 def _placed(profile: Profile, root: Path) -> Profile:
-    """Record a local source relative to the catalogue, so that the two can move together."""
+    """Record a local source relative to the catalogue where both lie in one folder, so that the two can move together;
+    else by its full path.
+    """
     if _on_the_hub(profile) or not profile.source.location:
         return profile
-    try:
-        location = Path(os.path.relpath(Path(profile.source.location).absolute(), root.absolute())).as_posix()
-    except ValueError:  # another drive
-        location = profile.source.location
+    source, folder = Path(profile.source.location).absolute(), root.absolute()
+    near = source.is_relative_to(folder.parent)
+    location = Path(os.path.relpath(source, folder)).as_posix() if near else source.as_posix()
     return replace(profile, source=replace(profile.source, location=location))
 
 
