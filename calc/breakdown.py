@@ -1,27 +1,26 @@
 """The raw cache buckets of `--kv-breakdown`, and the specification's planning extras. Reporting only.
 
-Buckets are architecture: no engine's rounding. The verdict never depends on them.
+Buckets are what must be kept, in the engine's own formats: no blocks, no padding, no tokens in flight. The verdict
+never depends on them; `against_verdict` says how far apart the two are.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from calc.kv_formats import kv_format
+from calc.kv_formats import KvFormat, kv_format
 from calc.plan import Plan
 from calc.prediction import Prediction
-from calc.units import GB
+from calc.units import GB, gb, gib
 from onboard.layers import Heads
 from onboard.profile import Profile
-from onboard.states import StateCache
 from onboard.values import Struct
 
 DEFAULT_INDEXER_BITS = 4
-_STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "model": 2}
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
-    """`bytes` on one card for every sequence asked for; `estimate` for figures the user's own options made up."""
+    """`bytes` for every sequence asked for, within `scope`; `estimate` for figures the user's own options made up."""
 
     name: str
     bytes: int
@@ -39,21 +38,60 @@ def layout(profile: Profile) -> str:
 
 
 def buckets(profile: Profile, prediction: Prediction, plan: Plan) -> tuple[Bucket, ...]:
-    """Attention that grows, windows, recurrent state, and the extras the plan's options ask for."""
-    used = prediction.resolved.plan
-    tp, tokens, seqs = used.tensor_parallel_size, used.max_model_len or 0, plan.max_num_seqs or 1
-    width = Fraction(_bits(used.kv_cache_dtype), 8)
-    growing = _sharded(profile, tp, "growing") * width * tokens * seqs
-    window = _sharded(profile, tp, "window", tokens) * width * seqs
-    state = _state_bytes(profile, tp) * seqs
+    """Attention that grows, windows, recurrent state, and the extras the plan's options ask for.
+
+    Bytes are of one card, or of all together for an engine that spreads whole layers over cards (`scope` says which).
+    """
+    used, cache = prediction.resolved.plan, prediction.cache
+    tokens, seqs = used.max_model_len or 0, plan.max_num_seqs or 1
+    growing = Fraction(cache.growing_bytes_per_token) * tokens * seqs
+    window = _window_bytes(profile, used.tensor_parallel_size, tokens, stored_formats(prediction)) * seqs
+    times = f" x {seqs} sequence(s)"
+    per_token = f"{float(cache.growing_bytes_per_token):,.10g} B a token"
     found = [
-        Bucket(name="Attention KV, growing", bytes=int(growing), rule=f"{tokens:,} tokens x {seqs} sequence(s)"),
+        Bucket(name="Attention KV, growing", bytes=int(growing), rule=f"{per_token} x {tokens:,} tokens{times}"),
+        Bucket(name="Attention KV, windows and chunks", bytes=int(window), rule=f"at most the window,{times}"),
         Bucket(
-            name="Attention KV, windows and chunks", bytes=int(window), rule=f"at most the window, x {seqs} sequence(s)"
+            name="Recurrent state", bytes=cache.state_bytes_per_sequence * seqs,
+            rule=f"one state of {cache.state_bytes_per_sequence:,} B{times}",
         ),
-        Bucket(name="Recurrent state", bytes=int(state), rule=f"one state a sequence, x {seqs}"),
-    ]
+    ]  # fmt: skip
+    width = Fraction(sum(_bits(name) for name in stored_formats(prediction)), 16)
     return tuple(b for b in found if b.bytes) + _extras(plan, tokens, seqs, width)
+
+
+def scope(prediction: Prediction, plan: Plan) -> str:
+    """What the buckets cover, in words."""
+    used = prediction.resolved.plan
+    if prediction.devices:
+        return f"the whole model, over {used.gpus or 1} card(s) together, sequences={plan.max_num_seqs or 1}"
+    cards = plan.gpus or used.tensor_parallel_size * used.pipeline_parallel_size
+    return f"one of {cards} GPU(s), TP={used.tensor_parallel_size}, sequences={plan.max_num_seqs or 1}"
+
+
+def against_verdict(found: tuple[Bucket, ...], prediction: Prediction) -> str:
+    """One sentence that reconciles the subtotal with what the verdict counts."""
+    names = ("kv_growing", "kv_window", "state", "kv_padding", "slots")
+    counted = sum(t.bytes for t in prediction.terms if t.name in names)
+    raw = sum(b.bytes for b in found if not b.estimate)
+    if prediction.devices:
+        return f"The verdict counts {both(counted)} on the fullest card: its layers, whole cells and every slot."
+    if counted == raw:
+        return f"The verdict counts the same {both(counted)} on a card."
+    more = "tokens in flight beside a window, states kept for prefix reuse, whole blocks and padded pages"
+    return f"The verdict counts {both(counted)} on a card, {both(counted - raw)} more: {more}."
+
+
+def both(size: int) -> str:
+    """`8.59 GB (8.00 GiB)`."""
+    return f"{gb(size)} ({gib(size)})"
+
+
+def stored_formats(prediction: Prediction) -> tuple[str, str]:
+    """The formats of K and of V, as the engine resolved them."""
+    resolved = prediction.resolved
+    k, _, v = str(resolved.derived.get("kv_cache_dtype", resolved.plan.kv_cache_dtype)).partition("/")
+    return k, v or k
 
 
 def _extras(plan: Plan, tokens: int, seqs: int, width: Fraction) -> tuple[Bucket, ...]:
@@ -86,27 +124,31 @@ def _extras(plan: Plan, tokens: int, seqs: int, width: Fraction) -> tuple[Bucket
 
 
 def _bits(name: str) -> int:
-    return 16 if name == "auto" else kv_format(name).element_bits
+    return _format(name).element_bits
 
 
-def _sharded(profile: Profile, tp: int, what: str, tokens: int = 0) -> Fraction:
-    """Elements on one card: KV heads divide or replicate, latents and indexers are whole on every card."""
+def _window_bytes(profile: Profile, tp: int, tokens: int, formats: tuple[str, str]) -> Fraction:
+    """Bytes of every window at `tokens` tokens: KV heads divide or replicate, latents are whole on every card."""
     total = Fraction(0)
     for spec, indices in profile.cache_groups:
-        share = Fraction(max(1, spec.num_kv_heads // tp), spec.num_kv_heads) if isinstance(spec, Heads) else Fraction(1)
-        if what == "growing":
-            total += Fraction(spec.growing_elements()) * share * len(indices)
+        limit = getattr(spec, "window", None) or getattr(spec, "chunk", None)
+        if not limit or not spec.window_elements():
+            continue
+        held = Fraction(min(limit, tokens), limit) if tokens else Fraction(1)
+        if isinstance(spec, Heads):
+            size = Fraction(max(1, spec.num_kv_heads // tp) * limit * _head_bytes(spec, *formats))
         else:
-            limit = getattr(spec, "window", None) or getattr(spec, "chunk", None)
-            held = Fraction(min(limit, tokens), limit) if limit and tokens else Fraction(1)
-            total += spec.window_elements() * share * held * len(indices)
+            size = Fraction(spec.window_elements()) * Fraction(_bits(formats[0]), 8)
+        total += size * held * len(indices)
     return total
 
 
-def _state_bytes(profile: Profile, tp: int) -> int:
-    return sum(
-        tensor.elements * _STATE_BYTES.get(tensor.dtype, 4) * len(indices)
-        for spec, indices in profile.cache_groups
-        if isinstance(spec, StateCache)
-        for tensor in spec.tensors(tp)
-    )
+def _head_bytes(spec: Heads, k: str, v: str) -> int:
+    """Bytes of one head and token by the rule of its format, scales included."""
+    if k == v:
+        return _format(k).bytes_of(spec.k_dim, spec.v_dim)
+    return _format(k).bytes_of(spec.k_dim, 0) + _format(v).bytes_of(0, spec.v_dim)
+
+
+def _format(name: str) -> KvFormat:
+    return kv_format("bf16" if name == "auto" else name)

@@ -174,14 +174,16 @@ def print_variants(profile: Profile, plan: Plan, rows: Sequence[VariantRow]) -> 
             click.echo(f"  {r.weights}: {r.reason}")
 
 
-def print_breakdown(title: str, found: Sequence[Bucket], scope: str) -> None:
-    """The specification's cache architecture breakdown, in GB (10^9) a card."""
+def print_breakdown(title: str, found: Sequence[Bucket], scope: str, told: str) -> None:
+    """The specification's cache architecture breakdown, in GB (10^9) and GiB; `told` sets it beside the verdict."""
     click.echo("\nCache architecture breakdown")
     click.echo("----------------------------")
     click.echo(f"  Layout:  {title}")
     click.echo(f"  Scope:   {scope}")
     for bucket in found:
-        click.echo(f"  {bucket.name}: {gb(bucket.bytes)} / card  ({bucket.rule})")
-    click.echo(f"  Cache/state subtotal: {gb(sum(b.bytes for b in found))} / card")
+        click.echo(f"  {bucket.name}: {gb(bucket.bytes)} ({gib(bucket.bytes)})  [{bucket.rule}]")
+    total = sum(b.bytes for b in found)
+    click.echo(f"  Cache/state subtotal: {gb(total)} ({gib(total)})")
+    click.echo(f"  {told}")
     if any(b.estimate for b in found):
         click.echo("  Figures given by hand are architecture estimates; the verdict does not use them.")

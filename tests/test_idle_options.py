@@ -114,3 +114,34 @@ def test_a_kv_format_is_nothing_to_a_model_without_attention(tmp_path: Path) -> 
         assert ("changes nothing" in str(answer["notes"])) == (name != "auto")
     assert len(set(sizes.values())) == 1
     assert sizes["auto"][0] == "PASS"
+
+
+def test_state_slots_alone_bound_a_model_without_attention(tmp_path: Path) -> None:
+    """SGLang's pool of tokens is then one context long whatever the card; the state pool's slots are what is held."""
+    config = {
+        "architectures": ["MambaForCausalLM"], "model_type": "mamba", "hidden_size": 768, "state_size": 16,
+        "num_hidden_layers": 4, "vocab_size": 50280, "conv_kernel": 4, "intermediate_size": 1536, "expand": 2,
+        "time_step_rank": 48, "use_conv_bias": True, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tried = ("predict", "config.json", *CARD, "--engine", "sglang", "--max-ctx", "4096", "--weights-gb", "1", "--json")
+    pool = call(*tried, cwd=tmp_path, program="calc").json["kv_pool"]
+    assert pool["max_concurrency"] == pool["max_running_requests"] > 1
+
+
+def test_a_far_source_is_recorded_whole_and_a_near_one_relative(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000,
+        "max_position_embeddings": 2048, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    catalog = tmp_path / "mine" / "catalog"
+    for place, shown in (("far/model", str(tmp_path / "far" / "model")), ("mine/near", "../near")):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps(config))
+        done = call("add", str(folder), "--id", folder.name, "--catalog", str(catalog), cwd=tmp_path)
+        assert done.code == 0, done.err
+        text = (catalog / "profiles" / f"{folder.name}.yaml").read_text()
+        assert f"location: {shown}\n" in text
+        assert call("refresh", folder.name, "--check", "--catalog", str(catalog), cwd=tmp_path).code == 0

@@ -66,9 +66,8 @@ def command(source: str, as_json: bool, explain: bool, kv_breakdown: bool, requi
 
         print_prediction(prediction, explain=explain)
         if kv_breakdown:
-            from calc.breakdown import layout
+            from calc.breakdown import against_verdict, layout, scope
 
-            cards = plan.gpus or plan.tensor_parallel_size * plan.pipeline_parallel_size
-            scope = f"{cards} GPU(s), TP={plan.tensor_parallel_size}, sequences={plan.max_num_seqs or 1}"
-            print_breakdown(layout(profile), found, scope)
+            beside = against_verdict(found, prediction)
+            print_breakdown(layout(profile), found, scope(prediction, plan), beside)
     return 0 if fits(prediction, require) else 1

@@ -38,7 +38,7 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
             block_size=settings.page_size,
             num_groups=2 if settings.hybrid_swa else 1,
             tokens=sized.held,
-            max_concurrency=min(sized.held / settings.context_length, sized.running),
+            max_concurrency=_concurrency(settings, model, sized),
             caches=_caches(settings, model, sized),
             extra=_extra(settings, model, sized),
         ),
@@ -51,6 +51,13 @@ def cache_plan(profile: Profile, resolved: Resolved, pool_bytes: int) -> CachePl
         notes=_notes(settings, model, sized) + split_hints(settings, model, sized, asked, pool_bytes),
         explain=_explain(settings, model, sized, asked),
     )
+
+
+def _concurrency(settings: Settings, model: Model, sized: Sized) -> float:
+    """Requests of the context length at once; state slots alone decide where no layer keeps tokens."""
+    if not model.token_bytes and not model.window_cell:
+        return float(sized.running)
+    return min(sized.held / settings.context_length, sized.running)
 
 
 def _one(settings: Settings, model: Model) -> Parts:
