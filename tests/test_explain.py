@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,9 @@ from calc.plan import Plan
 from calc.predict import predict
 from calc.report import rule_line
 from onboard.open import load_profile
+from onboard.profile import Profile
 from tests.redo import redone
+from tests.tiny_model import CONFIG
 
 MODELS = ("qwen3.6-27b", "qwen3.6-35b-a3b", "gemma-4-31b", "gemma-4-26b-a4b")
 PLANS = {
@@ -38,7 +43,12 @@ REPLAYED = "no line of arithmetic"
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 @pytest.mark.parametrize("model", MODELS)
 def test_lines_can_be_redone_by_hand(model: str, plan: Plan) -> None:
-    for term in predict(load_profile(model), plan).terms:
+    check(load_profile(model), plan)
+
+
+def check(profile: Profile, plan: Plan) -> None:
+    """Every line that would be printed gives its term from its text; the sum of several sequences rounds once each."""
+    for term in predict(profile, plan).terms:
         if not term.bytes and term.low == term.high:
             continue  # not printed
         found = LINE.fullmatch(rule_line(term))
@@ -49,6 +59,27 @@ def test_lines_can_be_redone_by_hand(model: str, plan: Plan) -> None:
             assert REPLAYED in (found["remark"] or ""), (term.name, term.rule)
             continue
         assert abs(redone(found["left"]) - term.bytes) < (plan.max_num_seqs or 1), (term.name, term.rule)
+
+
+BERT: dict[str, Any] = {
+    "model_type": "bert", "architectures": ["BertModel"], "num_hidden_layers": 4, "hidden_size": 64,
+    "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 512,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+EXPERTS: dict[str, Any] = {
+    **CONFIG, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["vllm", "vllm@0.11", "sglang", "llamacpp"])
+@pytest.mark.parametrize("config", [CONFIG, EXPERTS, BERT], ids=lambda c: c["model_type"])
+def test_lines_of_weights_by_rule_can_be_redone(config: dict[str, Any], engine: str, tmp_path: Path) -> None:
+    """Weights counted tensor by tensor, whatever divides, replicates or places them."""
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    profile = load_profile(str(tmp_path / "config.json"))
+    spread = {"gpus": 2} if engine == "llamacpp" else {"tensor_parallel_size": 2}
+    check(profile, Plan(engine=engine, card="rtx-3090", max_model_len=500, max_num_seqs=2, **spread))
 
 
 def test_a_wrong_line_is_found() -> None:

@@ -19,6 +19,7 @@ from calc.engines.llamacpp.refusals import refusals
 from calc.engines.llamacpp.report import cache_plan, device_list
 from calc.engines.llamacpp.settings import Settings, settings_of
 from calc.engines.llamacpp.versions import version_of
+from calc.engines.llamacpp.weights import weights_line
 from calc.estimates.unstated import completed, unstated, widened, words
 from calc.memo import remembered
 from calc.plan import Plan
@@ -246,14 +247,8 @@ def _weights_term(profile: Profile, resolved: Resolved, held: Footprint) -> Term
     parts = ", ".join(
         f"{'host' if d == HOST else f'gpu{d}'} {held.weights[d]:,}" for d in held.placement.devices if held.weights[d]
     )
-    if variant.groups:
-        rule = f"{size:,} B of tensors placed on {where}"
-    else:
-        units = (*held.placement.layers, held.placement.output)
-        here = f"{units.count(device)} of {len(units)} units on {where}"
-        rule = (
-            f"{variant.num_bytes:,} B x {units.count(device)} / {len(units)}; {here}, each layer and the output alike"
-        )
+    model, placement = model_of(profile), held.placement
+    rule = f"{weights_line(variant, model, placement, held.settings, device)} on {where}"
     return Term(name="weights", bytes=size, origin=variant.origin, rule=remarked(rule, f"by device: {parts}"))
 
 

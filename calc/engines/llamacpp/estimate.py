@@ -123,6 +123,7 @@ def _encoder_buffers(
     wide = 8 if gated else 6
     if settings.flash_attn:
         size = 4 * tokens * mlp + 2 * tokens * tokens
+        line = f"4 B x {tokens:,} tokens x {mlp:,} elements + 2 B x {tokens:,} x {tokens:,} of mask"
     else:
         heads = _count(profile, "num_attention_heads")
         size = 4 * tokens * max(mlp + tokens, wide * hidden + 3 + tokens * (heads + 1))
@@ -130,7 +131,10 @@ def _encoder_buffers(
         size = max(size, 4 * tokens * (_count(profile, "vocab_size") + 2 * hidden))
     inputs = 8 * tokens * hidden + 2 * tokens * tokens
     used = {d: size if d in placement.layers else inputs if d == HOST else 0 for d in placement.devices}
-    return {d: _interval(b, True, "; an encoder's widest layer and its mask") for d, b in used.items()}
+    return {
+        d: _interval(b, True, f"{line if d in placement.layers else ''}; an encoder's widest layer and its mask")
+        for d, b in used.items()
+    }
 
 
 def _interval(size: int, near: bool, rule: str) -> Buffer:

@@ -6,6 +6,8 @@ A tied output matrix is a second copy where the output layer lies on a card.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from calc.engines.llamacpp.model import LlamaModel
 from calc.engines.llamacpp.placement import HOST, Placement
 from calc.engines.llamacpp.settings import Settings
@@ -21,15 +23,38 @@ def weights_by_device(
     if not variant.groups:
         return by_layers(variant.num_bytes, placement)
     held = dict.fromkeys(placement.devices, 0)
+    for device, _, size in _placed(variant, model, placement, settings):
+        held[device] += size
+    return held
+
+
+def weights_line(
+    variant: WeightVariant, model: LlamaModel, placement: Placement, settings: Settings, device: int
+) -> str:
+    """The tensors on one device as a sum by kind; layers of an even share where no list of tensors is known."""
+    if not variant.groups:
+        units = (*placement.layers, placement.output)
+        here = f"{units.count(device)} of {len(units)} units, each layer and the output alike"
+        return f"{variant.num_bytes:,} B x {units.count(device)} / {len(units)}; {here}"
+    kinds: dict[str, int] = {}
+    for where, kind, size in _placed(variant, model, placement, settings):
+        if where == device:
+            kinds[kind] = kinds.get(kind, 0) + size
+    return " + ".join(f"{size:,} B {kind}" for kind, size in kinds.items() if size) + "; tensors by kind"
+
+
+def _placed(
+    variant: WeightVariant, model: LlamaModel, placement: Placement, settings: Settings
+) -> Iterator[tuple[int, str, int]]:
+    """(device, kind, bytes) of every tensor group, layer by layer; a tied output matrix is a copy of the embedding."""
     for group in variant.groups:
-        if group.part in _NOT_IN_FILE:
-            continue
-        for device, size in _group(group, model, placement, settings):
-            held[device] += size
+        if group.part not in _NOT_IN_FILE:
+            for device, size in _group(group, model, placement, settings):
+                yield device, group.kind, size
     kinds = {g.kind for g in variant.groups if not g.part}
     if "lm_head" not in kinds and placement.output != HOST:
-        held[placement.output] += max((g.num_bytes for g in variant.groups if g.role == "embedding"), default=0)
-    return held
+        tied = max((g.num_bytes for g in variant.groups if g.role == "embedding"), default=0)
+        yield placement.output, "embedding again as the output matrix", tied
 
 
 def by_layers(total: int, placement: Placement) -> dict[int, int]:
