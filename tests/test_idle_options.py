@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from commands import call
 
+from calc.table import Row, useless_formats
+
 CARD = ("--card", "rtx-3090")
 
 
@@ -145,3 +147,17 @@ def test_a_far_source_is_recorded_whole_and_a_near_one_relative(tmp_path: Path) 
         text = (catalog / "profiles" / f"{folder.name}.yaml").read_text()
         assert f"location: {shown}\n" in text
         assert call("refresh", folder.name, "--check", "--catalog", str(catalog), cwd=tmp_path).code == 0
+
+
+def test_a_format_that_saves_nothing_is_named() -> None:
+    """Padding to a recurrent state's page can cost what narrower elements save; one length where it helps clears it."""
+
+    def row(name: str, length: int, held: float) -> Row:
+        return Row(
+            max_model_len=length, kv_cache_dtype=name, tensor_parallel_size=1, verdict="PASS", max_concurrency=held,
+            needed_bytes=1, headroom_bytes=1, reason="",
+        )  # fmt: skip
+
+    rows = [row("bf16", 1, 7.9), row("bf16", 2, 4.0), row("fp8", 1, 7.9), row("fp8", 2, 6.0), row("tq3", 1, 7.7)]
+    assert useless_formats([*rows, row("tq3", 2, 4.0)]) == ("tq3",)
+    assert useless_formats([*rows, row("tq3", 2, 4.1)]) == ()

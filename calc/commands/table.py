@@ -41,7 +41,7 @@ def command(
     """What fits: every context with every KV format, at each TP.
 
     A cell shows the verdict and how many requests of that length the pool holds (llama.cpp: what is left free). FAIL:
-    the memory is short. refused: the engine would not start with any memory. Exit code 1 where nothing fits.
+    the memory is short. refused: the engine stops for another reason, named below. Exit code 1 where nothing fits.
     """
     from calc.commands.request import request
     from calc.solve import card_counts
@@ -102,7 +102,11 @@ def _print(profile: Profile, plan: Plan, rows: Sequence[Row]) -> None:
     header = [cards, "KV format", *(f"{n:,}" for n in columns)]
     names = dict.fromkeys((r.tensor_parallel_size, r.kv_cache_dtype) for r in rows)
     body = [[str(tp), name, *(_cell(cells[tp, name, n]) for n in columns)] for tp, name in names]
-    what = "requests held at full length" if any(r.pooled for r in rows) else "what is left free on the fullest card"
+    what = (
+        "requests held at full length"
+        if all(r.pooled for r in rows if r.verdict != "FAIL")
+        else "what is left free on the fullest card"
+    )
     click.echo(f"{profile.id} on {plan.engine}, {plan.card or f'{plan.vram_gib:g} GiB'}: verdict and {what}\n")
     print_table(header, body)
     for line in _footnotes(rows, cards):
