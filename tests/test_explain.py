@@ -72,14 +72,16 @@ EXPERTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ["vllm", "vllm@0.11", "sglang", "llamacpp"])
+@pytest.mark.parametrize("engine", ["vllm", "vllm@0.11", "sglang", "llamacpp", "llamacpp without flash attention"])
 @pytest.mark.parametrize("config", [CONFIG, EXPERTS, BERT], ids=lambda c: c["model_type"])
 def test_lines_of_weights_by_rule_can_be_redone(config: dict[str, Any], engine: str, tmp_path: Path) -> None:
     """Weights counted tensor by tensor, whatever divides, replicates or places them."""
     (tmp_path / "config.json").write_text(json.dumps(config))
     profile = load_profile(str(tmp_path / "config.json"))
-    spread = {"gpus": 2} if engine == "llamacpp" else {"tensor_parallel_size": 2}
-    check(profile, Plan(engine=engine, card="rtx-3090", max_model_len=500, max_num_seqs=2, **spread))
+    name, _, off = engine.partition(" without ")
+    spread: dict[str, Any] = {"gpus": 2} if name == "llamacpp" else {"tensor_parallel_size": 2}
+    spread |= {"flash_attn": "off"} if off else {}
+    check(profile, Plan(engine=name, card="rtx-3090", max_model_len=500, max_num_seqs=2, **spread))
 
 
 def test_a_wrong_line_is_found() -> None:

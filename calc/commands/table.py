@@ -126,9 +126,7 @@ def _footnotes(rows: Sequence[Row], cards: str) -> list[str]:
 
     useless = useless_formats(rows)
     if useless:
-        lines.append(
-            f"{', '.join(useless)}: holds no more than {rows[0].kv_cache_dtype} (pages are padded to one size)"
-        )
+        lines.append(f"{', '.join(useless)}: holds no more than {rows[0].kv_cache_dtype} (its pages get no smaller)")
     return lines
 
 

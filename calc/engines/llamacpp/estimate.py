@@ -127,8 +127,13 @@ def _encoder_buffers(
     else:
         heads = _count(profile, "num_attention_heads")
         size = 4 * tokens * max(mlp + tokens, wide * hidden + 3 + tokens * (heads + 1))
+        line = f"4 B x {tokens:,} tokens x {size // (4 * tokens):,} elements"
     if model.name in _WITH_LOGITS:
-        size = max(size, 4 * tokens * (_count(profile, "vocab_size") + 2 * hidden))
+        logits = 4 * tokens * (_count(profile, "vocab_size") + 2 * hidden)
+        if logits > size:
+            size = logits
+            vocab = f"{_count(profile, 'vocab_size'):,} vocabulary"
+            line = f"4 B x {tokens:,} tokens x ({vocab} + 2 x {hidden:,} hidden)"
     inputs = 8 * tokens * hidden + 2 * tokens * tokens
     used = {d: size if d in placement.layers else inputs if d == HOST else 0 for d in placement.devices}
     return {
