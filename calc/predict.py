@@ -10,6 +10,7 @@ from typing import Any
 from calc.cards import card_of
 from calc.engines import engine_of
 from calc.estimates.fit import calibration_status
+from calc.estimates.measured_model import measured_name
 from calc.estimates.unstated import unstated_notes
 from calc.plan import Plan
 from calc.prediction import CachePlan, Parts, Prediction, Reason, Term
@@ -81,4 +82,4 @@ def _cache_terms(cache: CachePlan, parts: Parts) -> tuple[Term, ...]:
 
 
 def _calibration(profile: Profile) -> dict[str, Any]:
-    return calibration_status(profile.id)
+    return calibration_status(measured_name(profile))

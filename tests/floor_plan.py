@@ -114,6 +114,7 @@ PROFILE_LEVEL = (
 READ_BY: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("onboard.gguf",), ("calc.engines.llamacpp",)),  # the tables of GGUF's types and of the converter
     (("onboard.weights", "onboard.facts"), ("calc.adapters",)),  # the matrices that a LoRA slot wraps
+    (("onboard.catalog",), ("calc.estimates.measured_model",)),  # the source that a shipped id stands for
     (("onboard.console",), ("calc.cli",)),
     (("onboard.text_table",), ("calc.report", "calc.table", "calc.commands")),
 )

@@ -206,3 +206,12 @@ def test_messages_name_the_folder_and_print_no_escapes(home: Path) -> None:
     assert "\\x09" not in call("solve", "x", cwd=home, program="calc").err
     unread = call("bootlog", "no.log", "--model", "x", "--json", cwd=home, program="calc")
     assert (unread.code, unread.json["error"]["kind"]) == (3, "BadLog")
+
+
+def test_a_prediction_of_another_model_takes_no_credit_for_the_ids_anchors(home: Path) -> None:
+    assert call("add", str(folder(home, "other")), "--id", ID, cwd=home).code == 0
+    done = call("predict", ID, "--card", "rtx-3090", "--json", cwd=home, program="calc")
+    assert done.json["calibration"]["num_anchors"] == 0
+    (home / "profiles" / f"{ID}.yaml").unlink()
+    shipped_one = call("predict", ID, "--card", "rtx-3090", "--tp", "2", "--json", cwd=home, program="calc")
+    assert shipped_one.json["calibration"]["num_anchors"] > 0

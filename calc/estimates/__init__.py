@@ -11,6 +11,7 @@ from calc.estimates.activation import Part, forward_part
 from calc.estimates.classes import class_of, unmodelled
 from calc.estimates.fit import Fit, calibration_status, load_fit
 from calc.estimates.intervals import band, confidence, hangs_on_estimate
+from calc.estimates.measured_model import measured_name
 from calc.estimates.notes import advice, trust
 from calc.estimates.reserve import estimate
 from calc.estimates.runtime import outside
@@ -48,7 +49,7 @@ def overhead_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
 
 def _terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...]:
     terms = {"vllm": _vllm, "sglang": _sglang}.get(resolved.engine, _others)
-    return terms(setup_of(profile, resolved), load_fit(), profile.id, resolved)
+    return terms(setup_of(profile, resolved), load_fit(), measured_name(profile), resolved)
 
 
 def _vllm(setup: Setup, fit: Fit, model: str, resolved: Resolved) -> tuple[Term, ...]:

@@ -9,6 +9,7 @@ the page's figures can be reproduced. Other models have no coefficients there an
 
 from __future__ import annotations
 
+from calc.estimates.measured_model import measured_name
 from calc.prediction import Resolved, Term
 from onboard.errors import UsageError
 from onboard.profile import Profile
@@ -31,8 +32,9 @@ def specification_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...
     """
     plan = resolved.plan
     tp, length = plan.tensor_parallel_size, plan.max_model_len or int(profile.fact("max_model_len") or 0)
-    if profile.id in _PER_LAYER:
-        coefficients = _PER_LAYER[profile.id]
+    name = measured_name(profile)
+    if name in _PER_LAYER:
+        coefficients = _PER_LAYER[name]
         group = format_class(plan.kv_cache_dtype)
         if group not in coefficients:
             raise _refused(
@@ -41,8 +43,8 @@ def specification_terms(profile: Profile, resolved: Resolved) -> tuple[Term, ...
         layers = sum(1 for layer in profile.layers if any(c.kind == "state" for c in layer.caches))
         size = layers * coefficients[group] * length / tp
         rule = f"{layers} layers x {coefficients[group]:g} B x {length:,} tokens / TP {tp}"
-    elif profile.id in _FLAT:
-        size, rule = _FLAT[profile.id] * GB / tp, f"{_FLAT[profile.id]:g} GB / TP {tp}"
+    elif name in _FLAT:
+        size, rule = _FLAT[name] * GB / tp, f"{_FLAT[name]:g} GB / TP {tp}"
     else:
         raise _refused(f"the specification has no activation coefficient for {profile.id}", profile.id)
     utilisation = plan.gpu_memory_utilization or 0.92
