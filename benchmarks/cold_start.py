@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BARE = "import click\n@click.command()\ndef main(): pass\nmain()"
-LINE = "calc predict qwen3.6-27b --tp 2 --card rtx-3090 --max-ctx 131072 --kv-format fp8_e5m2"
+LINE = "calc predict qwen3.6-27b --tp 2 --card rtx-3090 --max-ctx 131072"
 PREDICT = f"import sys; sys.argv = {LINE!r}.split(); from calc.cli import main; main()"
 RUNS = 15
 

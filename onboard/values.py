@@ -5,11 +5,21 @@ The helpers answer for records what `dataclasses` answers for dataclasses.
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec import NODEFAULT, Struct, field
-from msgspec.structs import replace
+# msgspec asks typing_extensions before typing where both are there. Records need nothing that typing lacks, and
+# loading it costs a start more than msgspec itself, so it is not there for the length of this import.
+_ABSENT = "typing_extensions" not in sys.modules
+if _ABSENT:
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+try:
+    from msgspec import NODEFAULT, Struct, field
+    from msgspec.structs import replace
+finally:
+    if _ABSENT:
+        del sys.modules["typing_extensions"]
 
 __all__ = ["NODEFAULT", "FieldInfo", "Struct", "asdict", "field", "fields", "replace"]
 
