@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
 from statistics import median
 
 from calc.anchors import Measured, measured, setup_from
@@ -121,8 +122,8 @@ def _constants(boots: Sequence[Boot]) -> dict[str, float]:
         fit = Fit(constants=values)
         for boot in rows:
             slopes, fixed = _linear(boot.setup, fit)
-            target = (boot.measured.activation or 0.0) - fixed - sum(slopes.get(n, 0.0) * PRIORS[n] for n in names)
-            miss = (boot.measured.activation or 0.0) - fixed - sum(slopes.get(n, 0.0) * values[n] for n in names)
+            target = (boot.measured.activation or 0.0) - fixed - fsum(slopes.get(n, 0.0) * PRIORS[n] for n in names)
+            miss = (boot.measured.activation or 0.0) - fixed - fsum(slopes.get(n, 0.0) * values[n] for n in names)
             weight = counts[boot.thread] ** -0.5 * min(1.0, HUBER_GIB / max(abs(miss), 1e-9))
             for i, a in enumerate(names):
                 if a not in slopes:
@@ -168,7 +169,7 @@ def _solve(left: list[list[float]], right: list[float]) -> list[float]:
             rows[r] = [a - factor * b for a, b in zip(rows[r], rows[i], strict=True)]
     answer = [0.0] * n
     for i in reversed(range(n)):
-        answer[i] = (rows[i][n] - sum(rows[i][j] * answer[j] for j in range(i + 1, n))) / rows[i][i]
+        answer[i] = (rows[i][n] - fsum(rows[i][j] * answer[j] for j in range(i + 1, n))) / rows[i][i]
     return answer
 
 
@@ -210,7 +211,7 @@ def _graph_scales(boots: Sequence[Boot], fit: Fit) -> dict[str, float]:
             if plain > 2 * LEAST_GRAPHS:
                 threads[b.thread].append((b.measured.graphs - LEAST_GRAPHS) / (plain - LEAST_GRAPHS))
         middle = [median(v) for v in threads.values()]
-        scales[name] = round((sum(middle) + 3 * prior) / (len(middle) + 3), 4)
+        scales[name] = round((fsum(middle) + 3 * prior) / (len(middle) + 3), 4)
     return scales
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from math import sqrt
+from math import fsum, sqrt
 
 from calc.estimates.classes import FLOOR_GIB, PRIOR_GIB, WEIGHT, class_of
 from calc.estimates.intervals import TAIL, at
@@ -64,10 +64,10 @@ def _shape(values: Sequence[float], weights: Sequence[float]) -> list[float]:
         return [4.0 * (i / (QUANTILES - 1) - 0.5) for i in range(QUANTILES)]
     both = [*zip(values, weights, strict=True), *((-v, w) for v, w in zip(values, weights, strict=True))]
     order = sorted(both)
-    unit = 2 * sum(weights) / len(weights)
+    unit = 2 * fsum(weights) / len(weights)
     low, high = order[0][0], order[-1][0]
     points = [(low - 0.5 * abs(low) - 0.5, unit / 2), *order, (high + 0.5 * abs(high) + 0.5, unit / 2)]
-    whole = sum(w for _, w in points)
+    whole = fsum(w for _, w in points)
     shape, seen, index = [], 0.0, 0
     for i in range(QUANTILES):
         target = i / (QUANTILES - 1) * whole
