@@ -11,21 +11,8 @@ from commands import ROOT, call
 
 from calc import Plan, predict, raw_verdict, solve
 from onboard import inspect, load_profile
+from tests.tiny_model import CONFIG as MODEL
 
-MODEL = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "num_hidden_layers": 4,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "max_position_embeddings": 4096,
-    "dtype": "bfloat16",
-    "tie_word_embeddings": True,
-}
 KINDS = {"full", "window", "chunked", "latent", "compressed", "indexer", "state", "cross", "shared", "none"}
 ORIGINS = {"config", "class-default", "rule", "header", "override"}
 INSPECT = {
